@@ -180,6 +180,9 @@ def estimate_gains(
     (``inputs``), from leaving out one cluster at a time. There is none for fewer than 2 clusters,
     and if both judges give the same answers.
 
+    The second answers may be cross-validated. The lower limit is then above the true gain in 1
+    to 4 % of simulated studies (nominal: 2.5). The upper one is below a small gain in up to 13 %.
+
     Args:
         human: the person's label of every item.
         second: the labels of the second judge, in the same order.

@@ -3,7 +3,6 @@
 Traces of one task depend on each other: resamples, tests and folds take whole clusters (tasks).
 """
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,8 +15,7 @@ from validation.checks import check_lengths
 from validation.cluster_comparison import LEAST_CLUSTERS
 from validation.comparison import adjust_p_values
 from validation.estimate import Estimate, Serializable
-from validation.intervals import compute_quantile
-from validation.reliability import estimate_kappa_difference
+from validation.reliability import estimate_gains, estimate_kappa_difference
 from validation.resampling import Floats, Resamples, check_weights, index_clusters, sum_by_number
 
 _FOLDS = 5
@@ -54,7 +52,7 @@ class CheckedChoice(Serializable):
 
     Attributes:
         gain: the kappa of the arms so chosen less that of the first arm, on tasks that did not
-            choose, with its interval over tasks; none if the first arm was chosen everywhere.
+            choose: :func:`validation.reliability.estimate_gains`.
         answers: the answer of the arm so chosen, by item.
         winners: the number of the arm that each fold's other tasks choose.
     """
@@ -223,42 +221,10 @@ def check_choice(
         winners.append(winner)
         for item in fold.tolist():
             answers[item] = arms[winner][item]
-    tables = _Tables.count(human, [answers, arms[0]], clusters, weight)
-    gain = _estimate_gain(tables, len(human), folds.get_n_splits(), confidence, resamples, seed)
-    return CheckedChoice(gain, tuple(answers), tuple(winners))
-
-
-def _estimate_gain(
-    tables: _Tables, n: int, folds: int, confidence: float, resamples: int, seed: int
-) -> Estimate:
-    """Return the kappa of the first answers, which were cross-validated, less that of the second.
-
-    The choices of the folds share most of their items, so that the gain varies more than one fixed
-    judge's would: the standard error of resampled clusters is multiplied by
-    sqrt(1 + folds / (folds - 1)), and the limits are Student's t on the clusters less one.
-
-    Source: C. Nadeau, Y. Bengio, Machine Learning 52 (2003) 239-281, the corrected variance.
-    """
-    draws = Resamples.draw(tables.sums, resamples=resamples, seed=seed)
-    kappas = tables.compute_kappas(draws.observed)[0]
-    samples = tables.compute_kappas(draws.draws)
-    value = float(kappas[0] - kappas[1])
-    error = _measure_spread(samples[:, 0] - samples[:, 1])
-    low = high = reason = None
-    if error:
-        half = compute_quantile(confidence, draws.clusters - 1) * error
-        half *= math.sqrt(1 + folds / (folds - 1))
-        low, high = value - half, value + half
-    else:
-        reason = "no interval: the arms that were chosen do not differ from the first one"
-    return Estimate(
-        "checked_gain",
-        value,
-        *(low, high, n, confidence),
-        "none" if low is None else "corrected_resampled_t",
-        reason,
-        {"clusters": draws.clusters, "folds": folds, "resamples": resamples, "seed": seed},
+    gain, _ = estimate_gains(
+        human, answers, arms[0], clusters=clusters, weights=weights, confidence=confidence
     )
+    return CheckedChoice(gain, tuple(answers), tuple(winners))
 
 
 def _choose(

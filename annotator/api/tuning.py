@@ -11,11 +11,12 @@ from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.arms import SelectedTraces, Trial
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
+from annotator.runs.forecast import Forecast
 from annotator.runs.restore import open_traces, restore_rubric, restore_settings
 from annotator.traces import Traces, TraceSource
 
 if TYPE_CHECKING:  # statistics and models are slow to import
-    from annotator.calibration.tuner import Tuner, TuningForecast
+    from annotator.calibration.tuner import Tuner
     from annotator.calibration.tuning import Tuning
 
 
@@ -55,7 +56,7 @@ def tune(
     return asyncio.run(_prepare(traces, labels, rubric, judge, out=out, **options).tune())
 
 
-def forecast_tuning(*arguments: Any, **options: Any) -> "TuningForecast":
+def forecast_tuning(*arguments: Any, **options: Any) -> Forecast:
     """Return the usage that :func:`tune` is expected to need, without calls; as its arguments."""
     return _prepare(*arguments, **options).forecast()
 

@@ -31,25 +31,22 @@ from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
-from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms, locate_requests
+from annotator.runs.arms import (
+    Arm,
+    Trial,
+    forecast_arms,
+    gather_requests,
+    judge_arms,
+    locate_requests,
+)
 from annotator.runs.execute import Callbacks, RunProgress, ignore
-from annotator.runs.forecast import forecast
+from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run
-from annotator.traces import Trace
 from annotator.traces.clusters import find_cluster, name_lone_cluster
 
 _SHOWN = 40  # differences in one request for changes
 _PROMPT = 8_000  # tokens of such a request, assumed
-
-
-@dataclass(frozen=True, slots=True)
-class TuningForecast:
-    """The expected usage of a tuning on so many ``traces``, and its assumptions."""
-
-    traces: int
-    usage: UsageRange
-    assumption: str
 
 
 @dataclass(kw_only=True)
@@ -73,22 +70,33 @@ class Tuner:
     runs: dict[str, Run] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     failures: list[str] = field(default_factory=list)
+    proposals: int = 0
     stage: int = 0
 
     def check_labels(self) -> int:
         """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
         labels are too few.
         """
+        tasks = self._find_tasks(self.labels)
+        if self.test:
+            self._find_tasks(self.test)
+        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+
+    def _find_tasks(self, labels: Mapping[str, Label]) -> dict[str, str]:
+        """Return the task of each labelled trace; raise AnnotatorError if there is none."""
         tasks = {
             item.id: find_cluster(item.attributes, self.request.cluster)
             or name_lone_cluster(item.id)
-            for item in self._list_traces()
-            if not self.rubric.excludes(item)
+            for item in self.trial.traces
+            if item.id in labels and not self.rubric.excludes(item)
         }
         if not tasks:
-            name = next(iter(self.labels))
-            raise AnnotatorError(f"no labelled trace is there, or is for the rubric: {name!r}, say")
-        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+            name, split = next((each.trace_id, each.split) for each in labels.values())
+            where = f" of the {split} split" if split else ""
+            raise AnnotatorError(
+                f"no labelled trace{where} is among the traces and for the rubric: {name!r}, say"
+            )
+        return tasks
 
     async def tune(self) -> Tuning:
         """Tune, and write the result."""
@@ -156,7 +164,7 @@ class Tuner:
         requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
         self.notice(f"stage {self.stage}: {text if to_judge else requests}")
         proposals, waiting = await self._propose(questions)
-        arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
+        arms = [Arm(x.folder, x.rubric, self.settings, x.trace_ids) for x in to_judge]
         trial = replace(self.trial, arms=arms, max_cost=self._left)
         # The first run says all that there is to say about the traces.
         notice = self.notice if self.stage == 1 else ignore
@@ -217,26 +225,23 @@ class Tuner:
         kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
-        if len(failures) == len(prompts):
+        if len(failures) == len(prompts) and not self.proposals:
             raise AnnotatorError(f"no proposal could be used; {failures[0]}")
         self.failures += failures
+        self.proposals += len(prompts) - len(failures)
         return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
 
-    def _list_traces(self) -> list[Trace]:
-        """Return the traces whose labels may be used to tune."""
-        return [trace for trace in self.trial.traces if trace.id in self.labels]
-
     def _list_texts(self) -> str:
-        """Return the words of these traces, which no proposal may copy."""
+        """Return the words of the labelled traces, which no proposal may copy."""
         texts = []
-        for trace in self._list_traces():
+        for trace in (each for each in self.trial.traces if each.id in self.labels):
             try:
                 texts += [list_words(source.text) for source in trace.sources()]
             except UnreadableTrace:  # its steps, which were not judged either
                 texts += [list_words(source.text) for source in trace.sources(steps=False)]
         return "\n".join(texts)
 
-    def _list_opinions(self, task: ProposalTask) -> Iterator[Any]:
+    def _list_opinions(self, task: ProposalTask) -> Iterator[Opinion]:
         run, trace_ids = self.runs[task.judged], set(task.trace_ids)
         scheme = run.scheme(self.rubric.id)
         for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):
@@ -264,6 +269,9 @@ class Tuner:
         if lost := (*matched.not_in_run, *matched.skipped):
             labelled = format_count(len(lost), "labelled trace")
             self.notice(f"left out: {labelled} not read, or not for the rubric: {lost[0]}")
+        if alone := [x.trace_id for x in matched.all if x.cluster is None]:
+            labelled = format_count(len(alone), "labelled trace")
+            self.notice(f"no task is named by {labelled}: each counts as a task (--cluster)")
         weights = {trace.trace_id: trace.weight for trace in matched.all}
         return LabelledSet(
             {x.trace_id: join_labels(x.counted.human) for x in matched.all},
@@ -274,12 +282,8 @@ class Tuner:
     def _gather_requests(self, tasks: Sequence[Task]) -> str:
         """Put the requests of a stage into one file, and return what to do with it."""
         file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
-        names = ["proposals", *(task.name for task in tasks)]
-        requests = [locate_requests(self.trial.folder / name) for name in names]
-        data = b"".join(path.read_bytes() for path in requests if path.exists())
-        lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # folds may try the same change
-        write_file(file, b"".join(lines), private=True)
-        number = format_count(len(lines), "request")
+        names = ["proposals", *(task.folder for task in tasks if isinstance(task, JudgeTask))]
+        number = format_count(gather_requests(self.trial.folder, names, file), "request")
         return (
             f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
             " and --resume --batch-results FILE"
@@ -288,16 +292,20 @@ class Tuner:
     def _write(self, tuning: Tuning) -> None:
         folder = self.trial.folder
         write_file(folder / "tuning.json", f"{dump_json(tuning.as_dict(), 1)}\n", private=True)
+        rubric, judge = folder / "rubric.yaml", folder / "judge.yaml"
         if tuning.product.changes:
-            write_file(folder / "rubric.yaml", dump_rubric(tuning.product.rubric))
-            write_file(folder / "judge.yaml", dump_settings(self.settings))
+            write_file(rubric, dump_rubric(tuning.product.rubric))
+            write_file(judge, dump_settings(self.settings))
+        else:  # those of an earlier result, with fewer labels say
+            rubric.unlink(missing_ok=True)
+            judge.unlink(missing_ok=True)
 
-    def forecast(self) -> TuningForecast:
+    def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
         ids = tuple(sorted(self.labels))
-        base = Arm("base", self.rubric, self.settings, ids)
+        base = Arm(JudgeTask("base", self.rubric, ids).folder, self.rubric, self.settings, ids)
         trial = replace(self.trial, arms=[base])
-        first = forecast_arms(trial).usage
+        first = forecast_arms(trial)
         plan = trial.plan(base, offline=True)
         expected = forecast(plan)
         member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
@@ -316,12 +324,11 @@ class Tuner:
             requests = _extrapolate(call, (folds + 1) * rounds)
             ends.append(_extrapolate(usage, times / n) + requests)
         assumption = (
-            f"at least {folds + 1} requests for changes of {_PROMPT:,} tokens, and"
-            f" {tries.candidates} changes of each judged on half of its labels; at most also all"
-            " of them together, and the labels of every fold; answers known from before are left"
-            f" out for the present rubric only; {expected.assumption}"
+            f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"
+            f" {tries.candidates} changes, which are judged on half of its labels; at most the"
+            f" changes that help are judged together, and each fold anew; {expected.assumption}"
         )
-        return TuningForecast(n, first + UsageRange(*ends), assumption)
+        return replace(first, usage=first.usage + UsageRange(*ends), assumption=assumption)
 
 
 def _extrapolate(usage: Usage, factor: float) -> Usage:

@@ -15,6 +15,7 @@ from annotator.rubrics.changes import ClauseChange, Proposal, ProposedChange, Tu
 from validation import Estimate, RaterAgreement, estimate_gains, measure_agreement
 
 LEAST_TASKS, LEAST_LABELS = 4, 30
+_LEAST_OUTSIDE = 3  # tasks outside a fold: one to propose changes, two to check them
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class JudgeTask:
     name: str
     rubric: Rubric
     trace_ids: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The directory of its run; with more labels the same name may be another rubric."""
+        return f"{self.name}-{self.rubric.sha256[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,8 @@ class LabelledSet:
 @dataclass(frozen=True, slots=True)
 class TriedChange:
     """A change that was tried: its ``gain`` on traces that did not propose it, and whether the
-    rubric has it. ``trace_ids``: those whose differences it should settle.
+    rubric has it. ``name``: the directory of its run; ``trace_ids``: those whose differences it
+    should settle.
     """
 
     name: str
@@ -218,7 +225,7 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
     """Return the number of folds: at most that of the tasks.
 
     Raises:
-        AnnotatorError: there are too few labels or tasks.
+        AnnotatorError: there are too few labels or tasks, or too few tasks outside a fold.
     """
     tasks = len({labelled.tasks[name] for name in labelled.human})
     if tasks < LEAST_TASKS or len(labelled.human) < LEAST_LABELS:
@@ -226,7 +233,14 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
             f"{len(labelled.human)} labels of {tasks} tasks are too few to tune and to check it:"
             f" label at least {LEAST_LABELS} traces of {LEAST_TASKS} tasks (annotate sample)"
         )
-    return min(folds, tasks)
+    folds = min(folds, tasks)
+    # With one task to check, no change has a standard error: nothing would ever be kept.
+    if tasks - -(-tasks // folds) < _LEAST_OUTSIDE:
+        raise AnnotatorError(
+            f"--folds {folds} leaves fewer than {_LEAST_OUTSIDE} of {tasks} tasks to tune on: use"
+            f" --folds {tasks}"
+        )
+    return folds
 
 
 def tune_and_check(
@@ -327,7 +341,7 @@ def _judge_candidates(
     tasks = [make_task(f"candidate-{n}", [x]) for n, x in enumerate(proposal.candidates, 1)]
     replies = (yield [*tasks]) if tasks else []
     tried = [
-        TriedChange(task.name, x.change, x.summary, x.trace_ids, check.compare(reply, answers))
+        TriedChange(task.folder, x.change, x.summary, x.trace_ids, check.compare(reply, answers))
         for task, x, reply in zip(tasks, proposal.candidates, replies, strict=True)
     ]
     gains = {n: x.gain.kappa.value or 0.0 for n, x in enumerate(tried) if x.gain.helps}

@@ -162,7 +162,9 @@ def command(
         notice(where)
         return
     except BudgetReached as error:
-        raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
+        raise BudgetReached(
+            f"{error}; earlier runs count, too; go on with --resume and a larger one"
+        ) from error
     except Interrupted as error:
         raise Interrupted(f"{error}; go on with the same command and --resume") from None
     put_tables([tabulate(result)], "json" if as_json else "table", verbose=verbose)

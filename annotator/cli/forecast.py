@@ -46,10 +46,7 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    summary = _summarize(expected, concurrency)
-    if pilot and concurrency and low.output_tokens and len(expected.model_trace_ids) > _PILOT:
-        summary += f" `--pilot {_PILOT}` narrows it."
-    lines = [wrap_lines(summary), ""]
+    lines = [wrap_lines(_summarize(expected, concurrency, pilot=pilot)), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
@@ -90,7 +87,7 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
         yield f"{calls}: {read} tokens of input, {written} of output."
 
 
-def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
+def _summarize(expected: api.Forecast, concurrency: int | None, *, pilot: bool) -> str:
     """Return the first line: how many runs, dollars and minutes."""
     low, high = expected.usage.low, expected.usage.high
     if not high.calls:
@@ -113,7 +110,10 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
         _estimate_minutes(low, concurrency), _estimate_minutes(high, concurrency)
     )
     plural = "" if minutes == "1" else "s"
-    return f"{head}, about {minutes} minute{plural} at --concurrency {concurrency}."
+    head += f", about {minutes} minute{plural} at --concurrency {concurrency}."
+    if pilot and len(expected.model_trace_ids) > _PILOT:
+        head += f" `--pilot {_PILOT}` narrows it."
+    return head
 
 
 def _estimate_minutes(usage: Usage, concurrency: int) -> int:

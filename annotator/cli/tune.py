@@ -8,8 +8,9 @@ import click
 
 from annotator import api
 from annotator.base.errors import BudgetReached, Pending
-from annotator.base.text import dump_json, format_count, wrap_line
+from annotator.base.text import dump_json
 from annotator.cli.defaults import load_keys
+from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_model_options, make_judge_settings
 from annotator.cli.options import (
     GroupedCommand,
@@ -60,19 +61,24 @@ _PASSED = (
 @add_model_options
 @add_option(
     "--out DIR",
-    "The directory of the result, and of the runs that it rests on.",
+    "The directory of the new rubric, the result and all runs.",
     click.Path(path_type=Path, file_okay=False),
     required=True,
 )
-@add_option("--resume", "Go on with what is in --out; answers that are there cost nothing.")
-@add_option("--final", "Then open the test split once (labels with a split).")
+@add_option("--resume", "Go on with what is in --out, which costs nothing again.")
+@add_option("--final", "Also compare both rubrics on the test split, once.")
 @add_option(
-    "--candidates N", "The most changes to try in a round.", click.IntRange(1, 20), default=6
+    "--candidates N", "The most changes to try, in each round.", click.IntRange(1, 20), default=6
 )
 @add_option("--rounds N", "How often to propose changes.", click.IntRange(1, 10), default=1)
-@add_option("--folds N", "The folds of tasks that check it.", click.IntRange(2, 20), default=4)
-@add_option("--quote-traces", "Let examples quote labelled traces.")
-@add_option("--seed N", "Of folds and resampled intervals.", click.IntRange(0), default=0)
+@add_option(
+    "--folds N",
+    "How often to tune without some of the tasks, to measure the gain.",
+    click.IntRange(2, 20),
+    default=4,
+)
+@add_option("--quote-traces", "Allow examples that quote labelled traces.")
+@add_option("--seed N", "The seed of the folds.", click.IntRange(0), default=0)
 @add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @add_option("--redact", "Hide e-mail addresses, keys and tokens in the traces.")
@@ -96,10 +102,13 @@ def command(
 ) -> None:
     """Improve a rubric on people's labels of TRACES, and say whether that helped.
 
-    A model names the clauses on which the judge and people differ, and proposes changes of single
-    clauses. A change is kept if it helps on tasks that did not propose it. The printed gain is that
-    of the whole procedure on tasks that it did not see. Labels of the test split stay closed
-    without --final.
+    \b
+    annotate tune traces/ --labels labels.jsonl --rubric symptoms \\
+      --model gpt-5 --out tuned
+
+    A model reads where the judge and people differ, and proposes changes of single clauses. A
+    change is kept if it helps on other tasks than those it comes from. The printed gain is measured
+    on tasks that took no part in the tuning. Labels of the test split stay closed without --final.
 
     Exit codes: 0 done, or a stage waits for answers in files; 2 wrong usage or unreadable input;
     3 stopped before --max-cost was exceeded.
@@ -117,7 +126,8 @@ def command(
     loaded = traces[0] if run else load_traces(*traces, format=format_, redact=redact)
     arguments, passed = (loaded, files, rubric_name, judge), passed | {"out": out}
     if dry_run:
-        _show_forecast(api.forecast_tuning(*arguments, **passed), as_json=as_json)
+        expected = api.forecast_tuning(*arguments, **passed)
+        show_forecast(expected, concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
     try:
         with Progress(lambda: 0, lambda: "", quiet=False, verbose=verbose) as progress:
@@ -129,7 +139,7 @@ def command(
         return
     except BudgetReached as error:
         raise BudgetReached(
-            f"{error}; go on with a larger one: the same command and --resume"
+            f"{error}; earlier runs count, too; go on with --resume and a larger one"
         ) from error
     if as_json:
         say(dump_json(tuning.as_dict(), 1))
@@ -157,21 +167,3 @@ def _say_next(
     if tuning.split == "dev" and not tuning.final:
         labels = [word for file in files for word in ("--labels", file)]
         say_next("calibrate", "RUN", *labels, "--final", purpose="once, on the test split")
-
-
-def _show_forecast(expected: Any, *, as_json: bool) -> None:
-    low, high = expected.usage.low, expected.usage.high
-    if as_json:
-        ends = {"low": low, "high": high}
-        value = {name: {x: getattr(end, x) for x in _FORECAST} for name, end in ends.items()}
-        say(dump_json({"traces": expected.traces, **value, "assumption": expected.assumption}, 1))
-        return
-    price = "no price known"
-    if low.cost_usd is not None and high.cost_usd is not None:
-        price = f"about ${low.cost_usd:.2f} to ${high.cost_usd:.2f}"
-    labels = format_count(expected.traces, "label")
-    say(wrap_line(f"{labels}: {low.calls:,} to {high.calls:,} calls, {price}."))
-    say(f"\nAssumed:\n{wrap_line(f'- {expected.assumption}')}")
-
-
-_FORECAST = ("calls", "input_tokens", "output_tokens", "cost_usd")

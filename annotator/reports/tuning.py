@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
-from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_lines
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.calibration.tuning import Gain, TriedChange, Tuning
 from annotator.reports.calibration import write_estimate
 from annotator.reports.digits import UNDEFINED, format_number
@@ -12,42 +13,36 @@ from annotator.reports.tables.brief import WIDTH
 from validation import Estimate
 
 _NOTES = 2  # of a brief table
-_LONG = 60  # characters of a change with -v
 
 
 def tabulate_tuning(tuning: Tuning) -> Table:
-    """Return the tuning as a table, with a brief one for a terminal of 80 columns."""
-    notes = [*_list_notes(tuning)]
-    full = _make_table(tuning, _LONG, notes)
-    head, *rows = [(x[0], *x[2:]) for x in (full.header, *full.rows)]
-    room = WIDTH - sum(2 + max(map(len, column)) for column in zip(head, *rows, strict=True))
-    brief = _make_table(tuning, max(room, 16), notes[:_NOTES])
-    return Table(
-        **{name: getattr(full, name) for name in ("title", "header", "rows", "notes", "texts")},
-        lines=[*full.lines, "", *_describe_turns(tuning)],
-        brief=brief,
+    """Return the tuning as a table of 80 columns, with two notes in its brief form."""
+    tried = tuning.product.candidates
+    header = ("clause", "change", "n", "gain", "error", "kept")
+    rows = [_write_row(change) for change in tried]
+    used = sum(
+        2 + max(map(len, cells)) for n, cells in enumerate(zip(header, *rows, strict=True)) if n - 1
     )
-
-
-def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
+    rows = [(row[0], sanitize_line(row[1], max(WIDTH - used, 16)), *row[2:]) for row in rows]
     rubric = f"{sanitize_line(tuning.rubric.id)} v{tuning.rubric.version}"
     cost = "cost unknown" if tuning.cost_usd is None else f"${tuning.cost_usd:.2f}"
-    rows = [_write_row(change, room) for change in tuning.product.candidates]
-    return Table(
+    table = Table(
         title=f"{rubric}\n\n{wrap_lines(' '.join(_summarize(tuning)))}",
-        header=("clause", "change", "n", "gain", "error", "kept") if rows else (),
+        header=header if rows else (),
         rows=rows,
-        notes=notes,
+        notes=[*_list_notes(tuning)],
         lines=[f"{tuning.calls:,} calls, {cost}."],
         texts=2,
     )
+    brief = replace(table, notes=table.notes[:_NOTES])
+    return replace(table, lines=[*table.lines, "", *_describe_turns(tuning)], brief=brief)
 
 
-def _write_row(tried: TriedChange, room: int) -> tuple[str, ...]:
+def _write_row(tried: TriedChange) -> tuple[str, ...]:
     value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
     return (
         cut_middle(sanitize_line(tried.change.clause, 90), 24),
-        sanitize_line(tried.summary, room),
+        tried.summary,
         str(len(tried.trace_ids)),
         UNDEFINED if value is None else format_number(value, 2, "+"),
         UNDEFINED if error is None else format_number(error, 2),
@@ -59,18 +54,16 @@ def _summarize(tuning: Tuning) -> Iterator[str]:
     """Yield the result in a few sentences."""
     gain, tried = tuning.gain, tuning.product.candidates
     kept = sum(change.kept for change in tried)
-    of = f"on {gain.n} labels of {format_count(gain.tasks, 'task')}"
-    more = f"gain {_write_gain(gain.kappa)} {of}"
-    rise = f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}"
+    more = f"gain {_write_gain(gain.kappa)} on {gain.n} labels of"
+    more += f" {format_count(gain.tasks, 'task')}"
     if not kept:
         yield f"No candidate helps: {more}; keep the rubric."
-    elif gain.is_sure:
-        yield f"Tuned: {rise}, {more}, each by a rubric that was not tuned on it;"
-        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
     else:
-        yield f"Not proven: {rise}, {more}, each by a rubric that was not tuned on it;"
-        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
-        yield "Keep the present rubric, or label more traces."
+        yield "Tuned:" if gain.is_sure else "Not proven:"
+        yield f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}, {more}, each held"
+        yield f"out once; {kept} of {format_count(len(tried), 'candidate')} kept."
+        if not gain.is_sure:
+            yield "Keep the present rubric, or label more traces."
     if tuning.final:
         yield _describe_final(tuning.final, tuning.look)
 
@@ -97,26 +90,24 @@ def _list_notes(tuning: Tuning) -> Iterator[str]:
     product, gain = tuning.product, tuning.gain
     if tuning.failures:
         requests = format_count(len(tuning.failures), "request")
-        yield Note(
-            f"{requests} for changes without a usable answer, which counts as no change:"
-            f" {sanitize_line(tuning.failures[0], 200)}",
-            "failures",
+        yield (
+            f"{requests} for changes without a usable answer count as no change:"
+            f" {sanitize_line(tuning.failures[0], 200)}"
         )
     if tuning.judged_open:
         judgements = format_count(tuning.judged_open, "judgement")
         yield f"{judgements} undecided or failed: they count as disagreements."
     yield (
-        f"{product.proposing} labels proposed the changes. n: differences that one is to settle."
-        f" Gain, error: the rise of kappa on the other {product.checking}, and its standard error"
-        " over tasks. Kept: a gain above one error, with two more right answers."
+        f"Table: {product.proposing} labels suggested the changes, the other {product.checking}"
+        " checked them. n: differences that a change should settle. gain: rise of kappa where it"
+        " was checked; error: its standard error over tasks. A change is kept if its gain is"
+        " above one error and at least two more answers are right."
     )
     yield (
-        f"The gain above is that of the whole procedure, repeated without each of"
-        f" {len(tuning.folds)} folds, on that fold. In agreement it is"
+        f"Gain above: the rubric was tuned {len(tuning.folds)} more times, each time without one"
+        f" fold of tasks and then compared there. In agreement the gain is"
         f" {_write_gain(gain.agreement)}."
     )
-    if len(tuning.folds) < tuning.plan.folds:
-        yield f"{len(tuning.folds)} folds: there are no more tasks."
 
 
 def _describe_turns(tuning: Tuning) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError, BudgetReached, FailsAlways, Interrupted, Pending
-from annotator.base.files import NewFile, open_checked
+from annotator.base.files import write_file
+from annotator.base.text import format_count
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
@@ -128,7 +128,9 @@ def run_trial(
     except KeyboardInterrupt:
         raise Interrupted("what was judged is kept") from None
     if any(run.manifest.status == "waiting" for run in runs):
-        raise Pending(f"the requests of all arms are in {trial.batch_file}")
+        file = trial.batch_file or trial.folder / "requests.jsonl"
+        number = gather_requests(trial.folder, [arm.name for arm in trial.arms], file)
+        raise Pending(f"{format_count(number, 'request')} of all arms in {file}")
     return runs
 
 
@@ -174,8 +176,6 @@ async def judge_arms(
             raise FailsAlways(f"{arm.name}: {error}") from error
         costs[arm.name] = _read_cost(run)
         runs.append(run)
-    if trial.batch_file:
-        _join_requests(trial, trial.batch_file)
     return runs
 
 
@@ -183,18 +183,13 @@ def _read_cost(run: Run) -> float:
     return float(run.manifest.totals.get("cost_usd") or 0.0)
 
 
-def _join_requests(trial: Trial, file: Path) -> None:
-    """Write the requests of all arms into one file; one that several arms have is there once."""
-    seen = set()
-    with NewFile(file, private=True) as out:
-        for arm in trial.arms:
-            requests = locate_requests(trial.locate(arm))
-            if requests.exists():
-                with open_checked(requests) as lines:
-                    for line in lines:
-                        if (digest := hashlib.sha256(line).digest()) not in seen:
-                            seen.add(digest)
-                            out.write(line)
+def gather_requests(folder: Path, names: Sequence[str], file: Path) -> int:
+    """Write the requests in some directories of ``folder`` into one file; return their number."""
+    paths = [locate_requests(folder / name) for name in names]
+    data = b"".join(path.read_bytes() for path in paths if path.exists())
+    lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # arms may ask the same
+    write_file(file, b"".join(lines), private=True)
+    return len(lines)
 
 
 def locate_requests(folder: Path) -> Path:

@@ -310,6 +310,19 @@ def test_too_few_labels_are_refused_before_a_call(annotate_cli, labelled, tmp_pa
             assert done.code == 2
             assert f"{count} labels of {tasks} tasks are too few" in done.err
             assert "at least 30 traces of 4 tasks" in done.err
+        # Five tasks in two folds: one fold leaves two tasks, so that one is left to check.
+        for row in rows[:25:5]:
+            extra = row | {"trace_id": f"{row['trace_id']}0"}
+            write_run(tmp_path / "logs" / extra["trace_id"], [("agent1", "A real letter.")])
+            rows.insert(0, extra)
+        write_labels(tmp_path / "few.jsonl", rows[:30])
+        done = tune(annotate_cli, server, labels="few.jsonl")
+        assert "--folds 2 leaves fewer than 3 of 5 tasks to tune on: use --folds 5" in done.err
+        absent = [row | {"trace_id": f"x{row['trace_id']}", "split": "test"} for row in rows]
+        present = [row | {"split": "dev"} for row in rows]
+        write_labels(tmp_path / "absent.jsonl", [*present, *absent])
+        done = tune(annotate_cli, server, "--final", labels="absent.jsonl")
+        assert "no labelled trace of the test split is among the traces" in done.err
         assert server.calls == 0
 
 
@@ -321,10 +334,10 @@ def test_the_forecast_contains_what_it_takes(annotate_cli, labelled) -> None:
         expected = json.loads(done.out)
         # 40 labels, 3 requests, 2 changes on half of 40 and of twice 20; at most all together and
         # the folds, too.
-        assert expected["low"]["calls"] == 40 + 3 + 2 * 40
-        assert expected["high"]["calls"] == 40 + 3 + 3 * 40 + 40
+        assert expected["calls"] == 40 + 3 + 2 * 40
+        assert expected["calls_high"] == 40 + 3 + 3 * 40 + 40
         tune(annotate_cli, server, "--candidates", 2, "--no-cache", *priced)
-        assert expected["low"]["calls"] <= server.calls <= expected["high"]["calls"]
+        assert expected["calls"] <= server.calls <= expected["calls_high"]
 
 
 def test_requests_without_an_answer_change_nothing(annotate_cli, labelled) -> None:
@@ -345,6 +358,46 @@ def test_requests_without_an_answer_change_nothing(annotate_cli, labelled) -> No
         done = tune(annotate_cli, server, "--out", "none", "--no-cache")
         assert done.code == 2
         assert "no proposal could be used" in done.err
+
+
+def test_a_second_round_without_an_answer_keeps_the_first(annotate_cli, labelled) -> None:
+    def judge(rubric: str, run: str) -> bool:
+        last = re.search(r"number \d(\d)", run)[1]
+        return "met" in run and (last == "1" or "met under way" not in rubric)
+
+    with Server(Scripted(*[propose(MENDING)] * 3, {"turns": []}, judge=judge)) as server:
+        done = tune(annotate_cli, server, "--rounds", 2)
+        assert done.code == 0, done.err
+        assert verdicts() == [("alpha.not", True)]
+        text = " ".join(done.out.split())
+        assert "3 requests for changes without a usable answer count as no change" in text
+
+
+def test_a_repeat_that_keeps_nothing_leaves_no_rubric(annotate_cli, labelled) -> None:
+    """More changes than asked for are cut."""
+    with Server(Scripted(propose(IDLE, MENDING, MISS))) as server:
+        tune(annotate_cli, server, "--candidates", 2)
+        assert verdicts() == [("beta.definition", False), ("alpha.not", True)]
+        assert Path("out/rubric.yaml").exists()
+        done = tune(annotate_cli, server, "--candidates", 1, "--resume")
+        assert "No candidate helps" in done.out
+        assert not Path("out/rubric.yaml").exists()
+
+
+def test_more_labels_go_on_with_other_changes(annotate_cli, labelled) -> None:
+    """The model proposes something else on more labels; what is judged by other rubrics stays."""
+    with Server(Scripted(*[propose(IDLE, MENDING)] * 3, propose(MENDING))) as server:
+        tune(annotate_cli, server, labels="split.jsonl")
+        done = tune(annotate_cli, server, "--resume")
+        assert "on 40 labels of 8 tasks" in done.out, done.err
+        assert verdicts() == [("alpha.not", True)]
+        assert all(Path("out", x["name"]).is_dir() for x in result()["product"]["candidates"])
+
+
+def test_traces_without_a_task_are_counted(annotate_cli, labelled) -> None:
+    with Server(Scripted(propose(IDLE))) as server:
+        done = tune(annotate_cli, server, "--cluster", "none")
+    assert "no task is named by 40 labelled traces: each counts as a task" in done.err
 
 
 @pytest.mark.parametrize("name", ["symptoms", "comm_errors", "who_and_when"])

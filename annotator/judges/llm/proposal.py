@@ -90,6 +90,7 @@ def read_proposal(text: str, prompt: ProposalPrompt) -> Proposal:
             and repeat no six words of a trace unless the prompt allows it.
     """
     answer = read_form(text, prompt)
+    del answer["candidates"][prompt.most_candidates :]  # the most useful come first
     turns, candidates = answer["turns"], answer["candidates"]
     if wrong := [*_find_faults(turns, candidates, prompt), *_find_copies(answer, prompt)]:
         raise InvalidAnswer(wrong)
@@ -116,8 +117,6 @@ def _find_faults(turns: Any, candidates: Any, prompt: ProposalPrompt) -> Iterato
     numbers = [x["difference"] for x in turns] + [n for x in candidates for n in x["differences"]]
     if unknown := sorted({n for n in numbers if not 1 <= n <= last}):
         yield f"there is no difference {unknown[0]}, only 1 to {last}"
-    if len(candidates) > prompt.most_candidates:
-        yield f"{len(candidates)} candidates, and at most {prompt.most_candidates} are tried"
     for item in (*turns, *candidates):
         if (item["code"] == RUBRIC) != (item["field"] == "instructions"):
             yield f'{item["code"]}.{item["field"]}: "instructions" go with the code "{RUBRIC}"'
