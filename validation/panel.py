@@ -67,12 +67,12 @@ def compute_effective_votes(items: int, together: ArrayLike) -> Estimate:
         together: in how many of them two voters both have a mark, shape (voters, voters, codes).
     """
     counts = np.asarray(together, dtype=np.float64)
-    inputs = _list_inputs(items, counts)
     rho = _compute_correlation(np.array([float(items)]), counts[None])
-    value = float(_divide_votes(rho, len(counts))[0])
-    if not np.isfinite(value):
-        return Estimate(_MEASURE, None, None, None, items, 0.95, "none", _CONSTANT, inputs)
-    return Estimate(_MEASURE, value, None, None, items, 0.95, "none", None, inputs)
+    votes = float(_divide_votes(rho, len(counts))[0])
+    value, reason = (votes, None) if np.isfinite(votes) else (None, _CONSTANT)
+    return Estimate(
+        _MEASURE, value, None, None, items, 0.95, "none", reason, _list_inputs(items, counts)
+    )
 
 
 def _list_inputs(items: int, together: Floats) -> dict[str, Any]:

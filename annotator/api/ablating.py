@@ -1,6 +1,5 @@
 """Trying rubrics, models and settings on labelled traces, and choosing one of them."""
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,23 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 import yaml
 
 from annotator.api.calibrating import make_request
-from annotator.base.errors import Interrupted, Pending, SettingsError
+from annotator.base.errors import SettingsError
 from annotator.base.files import write_file
 from annotator.base.plugins import is_plugin
-from annotator.base.text import dump_json, find_repeated, format_count, suggest
+from annotator.base.text import dump_json, find_repeated, suggest
 from annotator.judges.build import ModelSettings, dump_settings, parse_settings, read_settings
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.rubrics.changes import dump_rubric, strip_examples
-from annotator.runs.arms import (
-    Arm,
-    SelectedTraces,
-    Trial,
-    forecast_arms,
-    gather_requests,
-    judge_arms,
-)
-from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
+from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
+from annotator.runs.execute import Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
 from annotator.runs.manifest import Criteria, IfRejected
 from annotator.runs.restore import open_traces, restore_rubric, restore_settings
@@ -82,15 +74,7 @@ class AblationPlan:
 
         for note in self.dev.notes:
             on_notice(note)
-        callbacks = Callbacks(notice=on_notice)
-        try:
-            runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
-        except KeyboardInterrupt:
-            raise Interrupted("what was judged is kept") from None
-        if any(run.manifest.status == "waiting" for run in runs):
-            file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
-            number = gather_requests(self.trial.folder, [arm.name for arm in self.trial.arms], file)
-            raise Pending(f"{format_count(number, 'request')} of all arms in {file}")
+        runs = run_trial(self.trial, on_notice, command, resume=resume)
         arms = [
             JudgedArm(arm.name, varied, run, self._expect_cost(arm))
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)

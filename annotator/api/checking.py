@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -12,24 +12,23 @@ from annotator.api.ablating import make_settings
 from annotator.base.errors import (
     AnnotatorError,
     BudgetReached,
-    Pending,
     SettingsError,
     UnreadableTrace,
 )
 from annotator.base.files import read_bounded, write_file
 from annotator.base.text import dump_json, format_count, suggest
-from annotator.judges.build import ModelSettings, build_judge, parse_settings
+from annotator.judges.build import ModelSettings, build_judge
 from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
-from annotator.rubrics.annotations import Usage, UsageRange
+from annotator.rubrics.annotations import Usage
 from annotator.rubrics.changes import dump_rubric, shuffle_codes
-from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
-from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
+from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
+from annotator.runs.execute import Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
 from annotator.runs.manifest import Criteria, IfRejected
 from annotator.runs.restore import open_traces, restore_rubric, restore_settings
 from annotator.runs.run import Run
-from annotator.traces import Trace, TraceOrProblem, Traces, TraceSource
+from annotator.traces import Trace, Traces, TraceSource
 from annotator.traces.clusters import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:  # statistics are slow to import
@@ -38,7 +37,8 @@ if TYPE_CHECKING:  # statistics are slow to import
 VARIANTS = ("again", "order", "layout", "paraphrase", "short")
 """The same once more; the codes in another order; the rubric after the trace, or before it; the
 rubric in other words; a part of the trace."""
-_BASE = "base"
+SHARE = 0.7  # of a trace, in the variant short
+_BASE, _PARAPHRASE = "base", "paraphrase"
 _ANSWERED = ("labelled", "none", "undecided")
 
 
@@ -49,17 +49,14 @@ class CheckPlan:
     Attributes:
         trial: its arms are the variants, and first the base unless ``run`` is it.
         run: the run that is the base.
-        population: the number of traces that those of the trial were drawn from.
-        author: the judge whose first model still has to write the paraphrase, if there is one.
+        unwritten: the variant whose rubric in other words the model still has to write.
         notes: why variants are left out.
         options: those of :func:`annotator.calibration.stability.measure_stability`.
     """
 
     trial: Trial
     run: Run | None
-    rubric: Rubric
-    population: int
-    author: ModelSettings | None
+    unwritten: Arm | None
     notes: tuple[str, ...]
     options: Mapping[str, Any]
 
@@ -71,9 +68,8 @@ class CheckPlan:
     def forecast(self) -> Forecast:
         """Return the expected usage of all arms, without calls; raises as :func:`check_judge`."""
         expected = forecast_arms(self.trial)
-        if self.author:
-            usage = _make_author(self.author, 1, offline=True).expects_paraphrase(self.rubric)
-            expected.usage += UsageRange(usage, usage)
+        if arm := self.unwritten:
+            expected.usage += _make_author(arm.judge, offline=True).expects_paraphrase(arm.rubric)
         return expected
 
     def run_check(
@@ -88,59 +84,46 @@ class CheckPlan:
 
         for note in self.notes:
             on_notice(note)
-        trial = self.trial
-        if self.author:
-            if not resume and any((trial.locate(x) / "run.json").exists() for x in trial.arms):
-                raise AnnotatorError(
-                    f"{trial.folder}: a check is there; go on with --resume, or name another --out"
-                )
-            trial = asyncio.run(self._write_paraphrase(self.author))
-        callbacks = Callbacks(notice=on_notice)
-        runs = asyncio.run(judge_arms(trial, callbacks, command, resume=resume))
-        if any(run.manifest.status == "waiting" for run in runs):
-            raise Pending(f"the requests of all variants are in {trial.batch_file}")
+        trial = (
+            asyncio.run(self._write_paraphrase(self.unwritten)) if self.unwritten else self.trial
+        )
+        runs = run_trial(trial, on_notice, command, resume=resume)
         by_name = {arm.name: run for arm, run in zip(trial.arms, runs, strict=True)}
         base = self.run or by_name.pop(_BASE)
-        result = measure_stability(
-            base,
-            by_name,
-            sorted(trial.trace_ids),
-            rubric=self.rubric.id,
-            population=self.population,
-            **self.options,
-        )
+        result = measure_stability(base, by_name, sorted(trial.trace_ids), **self.options)
         write_file(trial.folder / "check.json", dump_json(asdict(result), 1) + "\n")
         return result
 
-    async def _write_paraphrase(self, author: ModelSettings) -> Trial:
-        """Let the model write the paraphrase, and return the trial with it."""
-        settings = replace(author, max_cost=self.trial.max_cost)
-        writer = _make_author(settings, self.trial.concurrency, offline=False)
+    async def _write_paraphrase(self, arm: Arm) -> Trial:
+        """Let the model write the rubric of an arm, and return the trial with it."""
+        author = _make_author(replace(arm.judge, max_cost=self.trial.max_cost), offline=False)
         try:
-            rubric, usage = await writer.paraphrase(self.rubric)
+            rubric = await author.paraphrase(arm.rubric)
         except BudgetReached as error:
-            raise BudgetReached(f"paraphrase: {error}") from error
+            raise BudgetReached(f"{_PARAPHRASE}: {error}") from error
         self.trial.folder.mkdir(parents=True, exist_ok=True)
-        about = {"model": writer.options.model, "usage": asdict(usage), "of": self.rubric.sha256}
-        write_file(self.paraphrase_file.with_suffix(".json"), dump_json(about, 1) + "\n")
+        usage = dump_json(asdict(author.overhead), 1)
+        write_file(self.paraphrase_file.with_suffix(".json"), f"{usage}\n")
         write_file(self.paraphrase_file, dump_rubric(rubric))
-        arms = [
-            replace(arm, rubric=rubric) if arm.name == "paraphrase" else arm
-            for arm in self.trial.arms
-        ]
-        return replace(self.trial, arms=arms, max_cost=_subtract(self.trial.max_cost, usage))
+        arms = [replace(x, rubric=rubric) if x is arm else x for x in self.trial.arms]
+        return replace(self.trial, arms=arms, max_cost=_subtract(self.trial, author.overhead))
 
 
-def _make_author(settings: ModelSettings, concurrency: int, *, offline: bool) -> Any:
+def _make_author(settings: ModelSettings, *, offline: bool) -> Any:
     """Return the first model of a judge, to write a paraphrase."""
     from annotator.judges.llm.cost import Budget
     from annotator.judges.llm.paraphrase import Paraphraser
 
-    built = build_judge(settings, concurrency=concurrency, offline=offline)
-    assert built.session  # noqa: S101 - it is a judge of models
-    if settings.max_cost is not None:
+    built = build_judge(settings, offline=offline)
+    if built.session and settings.max_cost is not None:
         built.session.budget = Budget(settings.max_cost)
     return Paraphraser(built.members[0].options, built.session)
+
+
+def _subtract(trial: Trial, usage: Usage) -> float | None:
+    """Return the dollars that are left for the arms."""
+    left = trial.max_cost
+    return None if left is None else max(left - (usage.cost_usd or 0.0), 0.0)
 
 
 def check_judge(
@@ -166,10 +149,9 @@ def check_judge(
         resume: go on with the variants in ``out``.
         on_notice: called with messages for the user.
         options: ``n`` (traces, 40), ``variants`` (of :data:`VARIANTS`), ``paraphrase`` (a file with
-            the rubric in other words; by default the model writes it), ``share`` (of a trace in the
-            variant ``short``, .7), ``maximum`` (share of flips that still counts as stable, .2),
-            ``max_cost`` (in dollars, for everything), ``concurrency``, ``cluster``,
-            ``confidence``, ``seed``.
+            the rubric in other words; by default the model writes it), ``maximum`` (share of flips
+            that still counts as stable, .2), ``max_cost`` (in dollars, for everything),
+            ``concurrency``, ``cluster``, ``confidence``, ``seed``.
 
     Raises:
         BudgetReached: the next call may bring everything above ``max_cost``.
@@ -177,14 +159,18 @@ def check_judge(
             is named; what was judged is kept.
     """
     refuse_running_loop("call annotator.check_judge in a thread of its own")
-    if judge is not None and not isinstance(judge, ModelSettings):
-        judge = make_settings(judge if isinstance(judge, Mapping) else str(judge))({})
-    plan = plan_check(traces, rubric, judge, out=Path(out), resume=resume, **options)
+    loaded, run = open_traces(traces)
+    source: Any = restore_settings(run) if run and judge is None else judge
+    if isinstance(source, (str, Path, Mapping)) and source != "rules":
+        source = make_settings(source if isinstance(source, Mapping) else str(source))({})
+    model = source if isinstance(source, ModelSettings) else None
+    plan = plan_check(loaded, run, rubric, model, out=Path(out), resume=resume, **options)
     return plan.run_check(on_notice, resume=resume)
 
 
 def plan_check(
-    traces: TraceSource | Traces,
+    traces: Traces,
+    run: Run | None,
     rubric: str | Rubric | None,
     judge: ModelSettings | None,
     *,
@@ -193,7 +179,6 @@ def plan_check(
     n: int = 40,
     variants: Sequence[str] = VARIANTS,
     paraphrase: Path | None = None,
-    share: float = 0.7,
     maximum: float = 0.2,
     max_cost: float | None = None,
     concurrency: int = 8,
@@ -202,59 +187,59 @@ def plan_check(
     cluster: tuple[str, ...] = DEFAULT_CLUSTER,
     confidence: float = 0.95,
     seed: int = 0,
-    restore: Callable[[Mapping[str, Any]], ModelSettings] = parse_settings,
 ) -> CheckPlan:
     """Return the plan of a check; arguments and errors as :func:`check_judge`.
 
-    ``restore`` makes the judge of the recorded settings of a run.
+    ``run``: the run of these traces, if there is one.
     """
-    _check_options(n, variants, share, maximum)
-    loaded, run = open_traces(traces)
-    criteria = Criteria()
-    only: Only = "rubric"
-    if run:
-        of_run = run.manifest
-        rubric = rubric if isinstance(rubric, Rubric) else restore_rubric(run, rubric)
-        criteria = Criteria(cast("IfRejected", of_run.rejected), of_run.least_read)
-        only = cast("Only", of_run.only or only)
-        recorded = None if judge else restore_settings(run)
-        judge = restore(recorded) if isinstance(recorded, Mapping) else judge
-    elif rubric is None:
-        raise SettingsError("--rubric NAME|FILE is missing")
-    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+    if n < 1:
+        raise SettingsError(f"n: expected a number from 1, found {n}")
+    for name in variants:
+        if name not in VARIANTS:
+            names = f"{suggest(name, VARIANTS)}; there are {', '.join(VARIANTS)}"
+            raise SettingsError(f"--variants {name}: no such one{names}")
     if judge is None or judge.finder:
-        raise SettingsError("the rules judge always says the same: name a model with --model")
+        raise SettingsError("only a judge that asks a model is checked: name a model with --model")
     if judge.batch:
         raise SettingsError(
             "--batch would wait for one variant after the other: use --batch-file, which has all"
         )
-    if run and rubric.id in run.schemes:
-        annotations = run.annotations(rubric.id)
-        ids = sorted(x.trace_id for x in annotations if x.status in _ANSWERED and not x.unasked)
-    else:
-        ids = sorted(x.id for x in loaded if _is_judged(x, rubric, only))
+    if run and not isinstance(rubric, Rubric):
+        rubric = restore_rubric(run, rubric)
+    elif rubric is None:
+        raise SettingsError("--rubric NAME|FILE is missing")
+    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+    only: Only = "rubric"
+    base = Arm(_BASE, rubric, judge)
+    if run:
+        only = cast("Only", run.manifest.only or only)
+        criteria = Criteria(cast("IfRejected", run.manifest.rejected), run.manifest.least_read)
+        base = replace(base, criteria=criteria)
+    ids = sorted(_list_judged(traces, run, rubric, only))
     drawn_ids = Random(seed).sample(ids, min(n, len(ids)))  # noqa: S311 - no secret
-    selected = SelectedTraces(loaded, drawn_ids)
-    here = [item for item in selected if item.id in drawn_ids]
+    selected = SelectedTraces(traces, drawn_ids)
+    here = list(selected)
     if not here or len(here) < len(drawn_ids):
         raise AnnotatorError(
             f"of {format_count(len(drawn_ids), 'judged trace')} {len(here)} can be read in"
-            f" {', '.join(loaded.places)}: there must be one at least, and all that the run judged"
+            f" {', '.join(traces.places)}: there must be one at least, and all that the run judged"
         )
-    base = Arm(_BASE, rubric, judge, criteria=criteria)
-    file, reworded = out / "paraphrase.yaml", None
-    if resume and not paraphrase and file.exists():
-        paraphrase = file
-        max_cost = _subtract(max_cost, _read_usage(file))
-    if paraphrase:
-        reworded = _read_paraphrase(paraphrase, rubric)
-    in_files = bool(batch_file or batch_results)
+    limits = (concurrency, max_cost, batch_file, batch_results)
+    trial = Trial(selected, drawn_ids, (), out, only, *limits)
+    written = out / "paraphrase.yaml"
+    if not paraphrase and written.exists():
+        if not resume:
+            raise AnnotatorError(
+                f"{out}: a check is there; go on with --resume, or name another --out"
+            )
+        paraphrase, about = written, json.loads(read_bounded(written.with_suffix(".json")))
+        trial = replace(trial, max_cost=_subtract(trial, Usage.from_fields(about)))
     arms, notes = [], []
-    for name in variants:
-        arm, reason = _make_variant(name, base, here, share, seed)
-        if name == "paraphrase" and reworded:
-            arm = replace(arm, rubric=reworded)
-        elif name == "paraphrase" and in_files:
+    for name in dict.fromkeys(variants):
+        arm, reason = _make_variant(name, base, here, seed)
+        if name == _PARAPHRASE and paraphrase:
+            arm = replace(arm, rubric=_read_paraphrase(paraphrase, rubric))
+        elif name == _PARAPHRASE and (batch_file or batch_results):
             reason = "with files of requests it needs --paraphrase FILE"
         if reason:
             notes.append(f"the variant {name} is left out: {reason}")
@@ -262,51 +247,42 @@ def plan_check(
             arms.append(arm)
     if not arms:
         raise SettingsError("; ".join(notes))
-    limits = (concurrency, max_cost, batch_file, batch_results)
-    trial = Trial(selected, drawn_ids, arms, out, only, *limits)
     # The answers of a run count as those of the base, if its judge is the same in everything.
     manifest = trial.plan(base, offline=True).make_manifest("")
-    if not (
+    is_base = (
         run
         and run.judge_sha256 == manifest.judge_sha256
         and rubric.sha256 in {scheme.sha256 for scheme in run.schemes.values()}
-    ):
-        run, trial = None, replace(trial, arms=[base, *arms])
-    is_written = reworded or not any(arm.name == "paraphrase" for arm in arms)
+    )
     return CheckPlan(
-        trial=trial,
-        run=run,
-        rubric=rubric,
-        population=len(ids),
-        author=None if is_written else judge,
+        trial=replace(trial, arms=arms if is_base else [base, *arms]),
+        run=run if is_base else None,
+        unwritten=next((x for x in arms if x.name == _PARAPHRASE and not paraphrase), None),
         notes=tuple(notes),
-        options={"cluster": cluster, "maximum": maximum, "confidence": confidence, "seed": seed},
+        options={
+            "rubric": rubric.id,
+            "population": len(ids),
+            "cluster": cluster,
+            "maximum": maximum,
+            "confidence": confidence,
+            "seed": seed,
+        },
     )
 
 
-def _check_options(n: int, variants: Sequence[str], share: float, maximum: float) -> None:
-    if n < 1:
-        raise SettingsError(f"n: expected a number from 1, found {n}")
-    for name, value in (("share", share), ("maximum", maximum)):
-        if not 0 < value < 1:
-            raise SettingsError(f"{name}: expected a share between 0 and 1, found {value!r}")
-    for name in variants:
-        if name not in VARIANTS:
-            names = f"{suggest(name, VARIANTS)}; there are {', '.join(VARIANTS)}"
-            raise SettingsError(f"--variants {name}: no such one{names}")
+def _list_judged(traces: Traces, run: Run | None, rubric: Rubric, only: Only) -> Iterator[str]:
+    """Yield the ids of traces with an answer of the run, or that a model would be asked about."""
+    if run and rubric.id in run.schemes:
+        for annotation in run.annotations(rubric.id):
+            if annotation.status in _ANSWERED and not annotation.unasked:
+                yield annotation.trace_id
+        return
+    for trace in traces:
+        if explain_skip(trace, rubric, only) is None and rubric.leaves_open(trace) is None:
+            yield trace.id
 
 
-def _is_judged(item: TraceOrProblem, rubric: Rubric, only: Only) -> bool:
-    return (
-        isinstance(item, Trace)
-        and explain_skip(item, rubric, only) is None
-        and rubric.leaves_open(item) is None
-    )
-
-
-def _make_variant(
-    name: str, base: Arm, traces: Sequence[Trace], share: float, seed: int
-) -> tuple[Arm, str]:
+def _make_variant(name: str, base: Arm, traces: Iterable[Trace], seed: int) -> tuple[Arm, str]:
     """Return a variant of the base, and why it cannot be tried, or "". The rubric of the paraphrase
     is still to be written: until then it only has another hash.
     """
@@ -322,25 +298,22 @@ def _make_variant(
     if name == "layout":
         models = tuple(replace(x, rubric_last=not x.rubric_last) for x in judge.models)
         return replace(arm, judge=replace(judge, models=models)), ""
-    if name == "paraphrase":
+    if name == _PARAPHRASE:
         return replace(arm, rubric=rubric.model_copy(update={"sha256": "0" * 64})), ""
-    long = [x.id for x in traces if _can_be_cut(x, rubric, judge, share)]
-    return replace(
-        arm,
-        judge=replace(judge, share=share),
-        trace_ids=long,
-        criteria=replace(base.criteria, least_read=0.0),
-    ), "" if long else "all traces are too short to be cut"
+    long = [x.id for x in traces if _can_be_cut(x, rubric, judge)]
+    criteria = replace(base.criteria, least_read=0.0)
+    short = replace(arm, judge=replace(judge, share=SHARE), trace_ids=long, criteria=criteria)
+    return short, "" if long else "all traces are too short to be cut"
 
 
-def _can_be_cut(trace: Trace, rubric: Rubric, judge: ModelSettings, share: float) -> bool:
+def _can_be_cut(trace: Trace, rubric: Rubric, judge: ModelSettings) -> bool:
     from annotator.judges.llm.request import MIN_CHARACTERS
 
     try:
         prompt = render(trace, rubric, layout=judge.models[0].layout)
     except UnreadableTrace:
         return False
-    return len(prompt.trace_section) * share > MIN_CHARACTERS
+    return len(prompt.trace_section) * SHARE > MIN_CHARACTERS
 
 
 def _read_paraphrase(file: Path, rubric: Rubric) -> Rubric:
@@ -350,13 +323,3 @@ def _read_paraphrase(file: Path, rubric: Rubric) -> Rubric:
     if reworded.sha256 == rubric.sha256:
         raise SettingsError(f"--paraphrase {file}: this is the rubric itself")
     return reworded
-
-
-def _read_usage(file: Path) -> Usage:
-    """Return the usage of the paraphrase in a file that an earlier check wrote."""
-    about = json.loads(read_bounded(file.with_suffix(".json")))
-    return Usage.from_fields(about["usage"])
-
-
-def _subtract(max_cost: float | None, usage: Usage) -> float | None:
-    return None if max_cost is None else max(max_cost - (usage.cost_usd or 0.0), 0.0)

@@ -2,26 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
 from annotator.calibration.matching import join_labels
-from annotator.calibration.model import OPEN, count_answer
-from annotator.rubrics.annotations import Annotation
+from annotator.calibration.model import OPEN, OPEN_ANSWERS, count_answer
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
-from validation import (
-    Estimate,
-    RaterAgreement,
-    bootstrap_mean,
-    estimate_clustered_share,
-    measure_agreement,
-)
+from validation import Estimate, bootstrap_mean, estimate_clustered_share, measure_agreement
 
 Stability = Literal["stable", "unstable", "unclear"]
 AGAIN = "again"
 """The variant that asks the same once more."""
 LEAST_TRACES = 10  # with a code, for a verdict about it
+Answers = Mapping[str, frozenset[str]]
+"""The counted labels by trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +39,8 @@ class VariantResult:
         same: the share of traces with the same codes; an undecided trace has none of them.
         beyond: the share of traces with other codes less that of the variant ``again``; None for
             that one, or without it.
-        agreement: the base and the variant.
-        undecided, failed: the numbers of such traces.
+        kappa: of the base and the variant.
+        open: the number of undecided and failed traces.
         uncut: traces that it was not asked about, because they are too short to be cut.
         flips: by code.
     """
@@ -54,9 +49,8 @@ class VariantResult:
     run: str
     same: Estimate
     beyond: Estimate | None
-    agreement: RaterAgreement
-    undecided: int
-    failed: int
+    kappa: Estimate
+    open: int
     uncut: int
     flips: tuple[CodeFlips, ...]
 
@@ -96,19 +90,8 @@ class JudgeCheck:
 
     def check(self, maximum: float) -> Literal["met", "missed", "undecided"]:
         """Return whether the share of traces with other codes is at most ``maximum``."""
-        return _check(1 - (self.same.high or 0), 1 - (self.same.low or 0), maximum)
-
-
-def _check(low: float, high: float, maximum: float) -> Literal["met", "missed", "undecided"]:
-    return "met" if high <= maximum else "missed" if low > maximum else "undecided"
-
-
-@dataclass(frozen=True, slots=True)
-class _VariantAnswers:
-    """The counted labels of a run by trace; a failed trace has none."""
-
-    labels: dict[str, frozenset[str]]
-    annotations: Mapping[str, Annotation]
+        low, high = 1 - (self.same.high or 0), 1 - (self.same.low or 0)
+        return "met" if high <= maximum else "missed" if low > maximum else "undecided"
 
 
 def measure_stability(
@@ -123,46 +106,28 @@ def measure_stability(
     confidence: float,
     seed: int,
 ) -> JudgeCheck:
-    """Compare the runs of variants with the base.
-
-    Args:
-        base: the judge as it is.
-        variants: a run for each variant, by its name.
-        trace_ids: the traces that were drawn.
-        rubric: its id.
-        population: the number of traces that they were drawn from.
-        cluster: the attributes that name a task.
-        maximum: the share of flips that still counts as stable.
-        confidence: of the intervals.
-        seed: of resampled intervals.
-
-    Raises:
-        AnnotatorError: a run cannot be read.
+    """Compare the runs of variants, by name, with the base, on ``trace_ids``, which were drawn from
+    ``population`` traces. ``cluster``: the attributes that name a task.
     """
-    first = _read(base, rubric, trace_ids)
-    clusters = {
-        trace_id: find_cluster(item.attributes, cluster)
-        for trace_id, item in first.annotations.items()
-    }
+    sample = read_judged_sample(base, rubric, select=set(trace_ids))
+    first = {x: labels for x, labels in _list_answers(sample).items() if not _is_failed(labels)}
+    tasks = {x: find_cluster(sample.selected[x].attributes, cluster) for x in first}
     compared = _BaseAnswers(
-        codes=base.schemes[rubric].labels,
-        first=first.labels,
-        clusters=clusters if any(clusters.values()) else None,
-        maximum=maximum,
-        settings={"confidence": confidence, "seed": seed},
+        base.schemes[rubric].labels,
+        first,
+        {x: tasks[x] or name_lone_cluster(x) for x in first} if any(tasks.values()) else None,
+        maximum,
+        confidence,
+        seed,
     )
-    answers = {name: _read(run, rubric, trace_ids) for name, run in variants.items()}
-    results = [
-        compared.measure(name, run, answers[name], answers.get(AGAIN))
+    answers = {
+        name: _list_answers(read_judged_sample(run, rubric, select=set(trace_ids)))
         for name, run in variants.items()
-    ]
+    }
     # A trace that a variant was not asked about differs in nothing from the base.
-    others = [
-        each.labels | {x: first.labels[x] for x in first.labels.keys() - each.annotations.keys()}
-        for each in answers.values()
-    ]
-    units = [x for x in first.labels if all(x in labels for labels in others)]
-    tasks = compared.select_clusters(units)
+    others = [{**first, **each} for each in answers.values()]
+    units = [x for x in first if not any(_is_failed(labels[x]) for labels in others)]
+    clusters = compared.select_clusters(units)
     return JudgeCheck(
         rubric=rubric,
         judge=base.judge,
@@ -173,55 +138,51 @@ def measure_stability(
         traces=len(trace_ids),
         population=population,
         n=len(units),
-        tasks=len(set(tasks)) if tasks else None,
-        same=compared.share([all(x[u] == first.labels[u] for x in others) for u in units], units),
+        tasks=len({*clusters}) if clusters else None,
+        same=compared.share([all(x[u] == first[u] for x in others) for u in units], units),
         flips=compared.count_flips(units, others),
-        variants=tuple(results),
+        variants=tuple(
+            compared.measure(name, str(variants[name]), labels, answers.get(AGAIN))
+            for name, labels in answers.items()
+        ),
         maximum=maximum,
         confidence=confidence,
         seed=seed,
     )
 
 
-def _read(run: Run, rubric: str, trace_ids: Sequence[str]) -> _VariantAnswers:
-    sample = read_judged_sample(run, rubric, select=set(trace_ids))
-    judged = {x: item for x, item in sample.selected.items() if item.status != "skipped"}
-    labels = {
-        x: frozenset(count_answer(judged[x], sample.rubric))
-        for x in trace_ids
-        if x in judged and judged[x].status != "failed"
-    }
-    return _VariantAnswers(labels, judged)
+def _list_answers(sample: JudgedSample) -> Answers:
+    judged = {x: item for x, item in sorted(sample.selected.items()) if item.status != "skipped"}
+    return {x: frozenset(count_answer(item, sample.rubric)) for x, item in judged.items()}
+
+
+def _is_failed(labels: frozenset[str]) -> bool:
+    return OPEN["failed"] in labels
 
 
 @dataclass(frozen=True, slots=True)
 class _BaseAnswers:
-    """The answers of the base, with which others are compared."""
+    """The answers of the base, ``first``, with which others are compared."""
 
     codes: Sequence[str]
-    first: Mapping[str, frozenset[str]]
-    clusters: Mapping[str, str | None] | None
+    first: Answers
+    clusters: Mapping[str, str] | None
     maximum: float
-    settings: Mapping[str, Any]
+    confidence: float
+    seed: int
 
     def select_clusters(self, units: Sequence[str]) -> list[str] | None:
         """Return the tasks of traces, None if no trace names one."""
-        if self.clusters is None:
-            return None
-        return [self.clusters[unit] or name_lone_cluster(unit) for unit in units]
+        return [self.clusters[unit] for unit in units] if self.clusters else None
 
     def share(self, values: Sequence[bool], units: Sequence[str]) -> Estimate:
         """Return a share of traces."""
+        clusters = self.select_clusters(units)
         return estimate_clustered_share(
-            values,
-            self.select_clusters(units),
-            confidence=self.settings["confidence"],
-            least_design_effect=1.0,
+            values, clusters, confidence=self.confidence, least_design_effect=1.0
         )
 
-    def count_flips(
-        self, units: Sequence[str], others: Sequence[Mapping[str, frozenset[str]]]
-    ) -> tuple[CodeFlips, ...]:
+    def count_flips(self, units: Sequence[str], others: Sequence[Answers]) -> tuple[CodeFlips, ...]:
         """Return how often any of the others takes a code back or adds it."""
         flips = []
         for code in self.codes:
@@ -236,44 +197,36 @@ class _BaseAnswers:
     def _judge(self, lost: Estimate) -> Stability | None:
         if lost.n < LEAST_TRACES or lost.low is None or lost.high is None:
             return None
-        verdicts: dict[str, Stability] = {
-            "met": "stable",
-            "missed": "unstable",
-            "undecided": "unclear",
-        }
-        return verdicts[_check(lost.low, lost.high, self.maximum)]
+        if lost.high <= self.maximum:
+            return "stable"
+        return "unstable" if lost.low > self.maximum else "unclear"
 
-    def measure(
-        self, name: str, run: Run, answers: _VariantAnswers, again: _VariantAnswers | None
-    ) -> VariantResult:
+    def measure(self, name: str, run: str, labels: Answers, again: Answers | None) -> VariantResult:
         """Return a variant beside the base."""
-        labels = answers.labels
-        units = [unit for unit in self.first if unit in labels]
-        sides = [[join_labels(x[u]) for u in units] for x in (self.first, labels)]
+        first = self.first
+        units = [x for x in first if x in labels and not _is_failed(labels[x])]
         beyond = None
-        if again and again is not answers:
-            paired = [unit for unit in units if unit in again.labels]
+        if again and again is not labels:
+            paired = [x for x in units if x in again and not _is_failed(again[x])]
             beyond = bootstrap_mean(
                 "beyond_again",
-                [
-                    float((labels[x] != self.first[x]) - (again.labels[x] != self.first[x]))
-                    for x in paired
-                ],
+                [float(labels[x] != first[x]) - float(again[x] != first[x]) for x in paired],
                 clusters=self.select_clusters(paired),
-                **self.settings,
+                confidence=self.confidence,
+                seed=self.seed,
             )
+        agreement = measure_agreement(
+            *([join_labels(x[unit]) for unit in units] for x in (first, labels)),
+            clusters=self.select_clusters(units),
+            confidence=self.confidence,
+        )
         return VariantResult(
             name=name,
-            run=str(run),
-            same=self.share([labels[x] == self.first[x] for x in units], units),
+            run=run,
+            same=self.share([labels[x] == first[x] for x in units], units),
             beyond=beyond,
-            agreement=measure_agreement(
-                *sides,
-                clusters=self.select_clusters(units),
-                confidence=self.settings["confidence"],
-            ),
-            undecided=sum(OPEN["undecided"] in labels[x] for x in units),
-            failed=sum(item.status == "failed" for item in answers.annotations.values()),
-            uncut=len(self.first.keys() - answers.annotations.keys()),
+            kappa=agreement.kappa,
+            open=sum(not OPEN_ANSWERS.isdisjoint(each) for each in labels.values()),
+            uncut=len(first.keys() - labels.keys()),
             flips=self.count_flips(units, [labels]),
         )

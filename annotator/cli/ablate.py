@@ -23,8 +23,8 @@ from annotator.cli.options import (
     add_label_options,
     add_option,
     add_reader_options,
+    add_trial_options,
     parse_attributes,
-    verbose_option,
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
 from annotator.reports.ablation import tabulate
@@ -66,9 +66,7 @@ _SECTIONS = {
     click.Path(path_type=Path, file_okay=False),
     required=True,
 )
-@add_option("--resume", "Go on with the arms in --out.")
-@add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_trial_options
 @add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
 @add_option(
     "--draws-seed N",
@@ -77,9 +75,6 @@ _SECTIONS = {
     default=0,
     name="draw_seed",
 )
-@add_option("--quiet", "No notices.")
-@verbose_option
-@add_option("--json", "Print the result as JSON.", name="as_json")
 def command(
     sources: tuple[str, ...],
     files: tuple[Path, ...],

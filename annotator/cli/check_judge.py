@@ -7,15 +7,10 @@ import click
 from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Pending
+from annotator.base.errors import BudgetReached, Interrupted, Pending
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import (
-    add_judge_options,
-    describe_command,
-    make_judge_settings,
-    restore_judge_settings,
-)
+from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
 from annotator.cli.options import (
     MISSED,
     PATH,
@@ -24,8 +19,8 @@ from annotator.cli.options import (
     Number,
     add_option,
     add_reader_options,
+    add_trial_options,
     parse_attributes,
-    verbose_option,
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
 from annotator.reports.digits import format_limits, format_percent
@@ -33,7 +28,7 @@ from annotator.reports.stability import tabulate
 from annotator.traces import check_exists, load_traces
 
 _SECTIONS = {
-    "Options": "n variants paraphrase share rubric models judge_name base_url out resume dry_run"
+    "Options": "n variants paraphrase rubric models judge_name base_url out resume dry_run"
     " max_cost concurrency max_flips",
     "Which traces": "reader map_file agent_name",
     "Model": "api_key_env api temperature seed context samples critic",
@@ -51,7 +46,7 @@ _SECTIONS = {
 @add_option(
     "--variants LIST",
     "The ways to ask again: again (the same), order (of the codes), layout (rubric before or after"
-    " the trace), paraphrase (of the rubric), short (a part of the trace).",
+    " the trace), paraphrase (of the rubric), short (70 % of the trace).",
     default=",".join(api.VARIANTS),
 )
 @add_option(
@@ -59,7 +54,6 @@ _SECTIONS = {
     "The rubric in other words.  [default: the model writes it, in one call]",
     PATH,
 )
-@add_option("--share SHARE", "Of a trace, in the variant short.", Number(0.05, 0.99), default=0.7)
 @add_option("--rubric NAME|FILE", "The rubric.  [default: the run's]")
 @add_judge_options
 @add_option(
@@ -68,9 +62,7 @@ _SECTIONS = {
     click.Path(path_type=Path, file_okay=False),
     required=True,
 )
-@add_option("--resume", "Go on with the variants in --out.")
-@add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_trial_options
 @add_option(
     "--max-flips SHARE",
     "Exit code 1 if a larger share of traces gets other codes in some variant. A code is stable up"
@@ -91,15 +83,11 @@ _SECTIONS = {
     default=0,
     name="draw_seed",
 )
-@add_option("--quiet", "No notices.")
-@verbose_option
-@add_option("--json", "Print the result as JSON.", name="as_json")
 def command(
     sources: tuple[str, ...],
     n: int,
     variants: str,
     paraphrase: Path | None,
-    share: float,
     rubric: str | None,
     judge_name: str | None,
     out: Path,
@@ -129,51 +117,48 @@ def command(
     unreadable input; 3 stopped before --max-cost was exceeded; 4 the traces do not decide whether
     it is more than --max-flips; 130 interrupted.
     """
+    context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
-    for source in sources:
-        check_exists(source)
-    run = len(sources) == 1 and api.is_run(sources[0])
-    max_cost, requests, results = (
-        options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
-    )
-    source_of = click.get_current_context().get_parameter_source
-    named = judge_name or source_of("models") is ParameterSource.COMMANDLINE
-    make = make_judge_settings(judge_name, options, named=False) if named or not run else None
-    if judge_name and not make:
-        raise click.UsageError(f"--judge {judge_name}: only a judge that asks a model is checked")
+    for path in sources:
+        check_exists(path)
+    traces, run = load_traces(*sources, format=format_), None
+    if len(sources) == 1 and api.is_run(sources[0]):
+        traces, run = api.open_traces(sources[0])
+    passed = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
+    recorded = api.restore_settings(run) if run and not judge_name else None
+    source = context.get_parameter_source("models")
+    if recorded == "rules" and source is not ParameterSource.COMMANDLINE:
+        judge_name = "rules"  # not another one that the environment names
+    recorded = recorded if isinstance(recorded, dict) else None
+    make = make_judge_settings(judge_name, options, named=False, recorded=recorded)
     plan = api.plan_check(
-        sources[0] if run else load_traces(*sources, format=format_),
-        rubric,
-        make({}) if make else None,
+        *(traces, run, rubric, make({}) if make else None),
         out=out,
         resume=resume,
         n=n,
-        variants=tuple(dict.fromkeys(name.strip() for name in variants.split(","))),
+        variants=[name.strip() for name in variants.split(",")],
         paraphrase=paraphrase,
-        share=share,
         maximum=0.2 if max_flips is None else max_flips,
-        max_cost=max_cost,
         concurrency=concurrency,
-        batch_file=requests,
-        batch_results=results,
         cluster=parse_attributes(cluster),
         confidence=confidence,
         seed=draw_seed,
-        restore=restore_judge_settings(options),
+        **passed,
     )
     if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
-    text = describe_command(click.get_current_context())
     try:
-        result = plan.run_check(notice, text, resume=resume)
+        result = plan.run_check(notice, describe_command(context), resume=resume)
     except Pending as error:
         notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
         return
     except BudgetReached as error:
         raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
-    tables = tabulate(result, verbose=verbose)
+    except Interrupted as error:
+        raise Interrupted(f"{error}; go on with the same command and --resume") from None
+    tables = tabulate(result)
     put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
     say_written(out / "check.json")
     if plan.paraphrase_file.exists():

@@ -207,15 +207,6 @@ def make_judge_settings(
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 
-def restore_judge_settings(
-    options: Mapping[str, Any],
-) -> Callable[[Mapping[str, Any]], ModelSettings]:
-    """Return a function that makes a judge of a run's settings; options of the command line win."""
-    source = click.get_current_context().get_parameter_source
-    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    return lambda recorded: _parse_options(recorded, options, explicit, {})
-
-
 def _parse_options(
     file: Path | Mapping[str, Any] | None,
     options: Mapping[str, Any],

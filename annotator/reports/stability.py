@@ -1,15 +1,10 @@
 """A judge that was asked again in other ways, as tables: what changes, and which codes flip."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from annotator.base.text import format_count, sanitize_line, wrap_line, wrap_lines
-from annotator.calibration.stability import (
-    AGAIN,
-    LEAST_TRACES,
-    JudgeCheck,
-    VariantResult,
-)
+from annotator.calibration.stability import AGAIN, LEAST_TRACES, JudgeCheck
 from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
@@ -22,7 +17,6 @@ from annotator.reports.digits import (
 from annotator.reports.table import Table
 from annotator.reports.tables.brief import fit_rows
 from annotator.rubrics import NONE
-from validation import Estimate
 
 _MEANINGS = {
     AGAIN: "the same question once more; at temperature 0 only the server's own chance",
@@ -33,12 +27,11 @@ _MEANINGS = {
 }
 
 
-def tabulate(result: JudgeCheck, *, verbose: bool = False) -> list[Table]:
-    """Return a table of the variants, one of the codes, and if ``verbose`` one of both. The first
-    one's document has all numbers.
+def tabulate(result: JudgeCheck) -> list[Table]:
+    """Return a table of the variants and one of the codes. The first one's document has all
+    numbers.
     """
-    tables = [_tabulate_variants(result), _tabulate_codes(result)]
-    return [*tables, *([_tabulate_flips(result)] if verbose else [])]
+    return [_tabulate_variants(result), _tabulate_codes(result)]
 
 
 def summarize(result: JudgeCheck) -> str:
@@ -58,13 +51,10 @@ def summarize(result: JudgeCheck) -> str:
 
 
 def _tabulate_variants(result: JudgeCheck) -> Table:
-    level = f"{100 * result.confidence:g} %"
-    header = ("variant", "same codes", "%", level, "kappa", "beyond again", "open")
     rows = []
     for variant in result.variants:
         gap, ends = format_points(variant.beyond)
-        beyond = gap if ends == UNDEFINED else f"{gap} {ends}"
-        kappa = variant.agreement.kappa.value
+        kappa = variant.kappa.value
         rows.append(
             (
                 variant.name,
@@ -72,15 +62,16 @@ def _tabulate_variants(result: JudgeCheck) -> Table:
                 format_percent(variant.same),
                 format_limits(variant.same),
                 UNDEFINED if kappa is None else format_number(kappa, 2),
-                beyond,
-                str(variant.undecided + variant.failed),
+                gap if ends == UNDEFINED else f"{gap} {ends}",
+                str(variant.open),
             )
         )
+    level = f"{100 * result.confidence:g} %"
     title = f"{sanitize_line(result.rubric)}, judge {sanitize_line(result.judge, 60)}"
     lines = [f"{each.name}: {_MEANINGS[each.name]}" for each in result.variants]
     return Table(
         title=f"{title}\n\n{wrap_lines(summarize(result))}",
-        header=header,
+        header=("variant", "same codes", "%", level, "kappa", "beyond again", "open"),
         rows=rows,
         lines=["", *(wrap_line(line, "   ") for line in lines)],
         name=f"{result.rubric}-check",
@@ -93,47 +84,27 @@ def _tabulate_codes(result: JudgeCheck) -> Table:
     columns = {
         "lost": [format_ratio(flips.lost) for flips in codes],
         "%": [format_percent(flips.lost) for flips in codes],
-        f"{100 * result.confidence:g} % interval": [_write_limits(x.lost) for x in codes],
+        f"{100 * result.confidence:g} % interval": [
+            format_limits(flips.lost) if flips.lost.n else UNDEFINED for flips in codes
+        ],
         "gained": [format_ratio(flips.gained) for flips in codes],
-        "most in": [_find_worst(flips.code, result.variants) for flips in codes],
+        "most in": [_find_worst(flips.code, result) for flips in codes],
         "verdict": [flips.verdict or UNDEFINED for flips in codes],
     }
     header, rows = fit_rows([sanitize_line(flips.code, 64) for flips in codes], columns)
     return Table(header=header, rows=rows, notes=list(_list_notes(result)))
 
 
-def _tabulate_flips(result: JudgeCheck) -> Table:
-    level = f"{100 * result.confidence:g} %"
-    header = ("variant", "code", "lost", "%", level, "gained", "%", level)
-    rows = [
-        (
-            variant.name,
-            sanitize_line(flips.code, 64),
-            *(format_ratio(flips.lost), format_percent(flips.lost), _write_limits(flips.lost)),
-            *(format_ratio(flips.gained), format_percent(flips.gained)),
-            _write_limits(flips.gained),
-        )
-        for variant in result.variants
-        for flips in variant.flips
-    ]
-    return Table(header=header, rows=rows, texts=2)
-
-
-def _write_limits(share: Estimate) -> str:
-    return format_limits(share) if share.n else UNDEFINED
-
-
-def _find_worst(code: str, variants: Sequence[VariantResult]) -> str:
+def _find_worst(code: str, result: JudgeCheck) -> str:
     """Return the variants in which a code flips most often; "-" if it flips in none."""
     counts = {
         variant.name: flips.lost.inputs["k"] + flips.gained.inputs["k"]
-        for variant in variants
+        for variant in result.variants
         for flips in variant.flips
         if flips.code == code
     }
     maximum = max(counts.values(), default=0)
-    names = [name for name, n in counts.items() if n and n == maximum]
-    return ", ".join(names) or UNDEFINED
+    return ", ".join(name for name, n in counts.items() if n and n == maximum) or UNDEFINED
 
 
 def _list_notes(result: JudgeCheck) -> Iterator[str]:
@@ -148,12 +119,10 @@ def _list_notes(result: JudgeCheck) -> Iterator[str]:
             "beyond again: percentage points of traces with other codes, less those of again. Only"
             " this is due to the change; the rest is chance."
         )
-    lost = result.traces - result.n
-    if lost:
+    if lost := result.traces - result.n:
         traces = format_count(lost, "trace")
         yield f"{traces} left out: the base or a variant failed to judge it."
     if result.tasks is None:
         yield "No trace names a task: intervals take traces as independent."
-    uncut = max((variant.uncut for variant in result.variants), default=0)
-    if uncut:
+    if uncut := max((variant.uncut for variant in result.variants), default=0):
         yield f"{format_count(uncut, 'trace')} too short to be cut: not in the row short."

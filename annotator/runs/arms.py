@@ -1,12 +1,14 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
-from collections.abc import Collection, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.base.errors import AnnotatorError, BudgetReached, FailsAlways
+from annotator.base.errors import AnnotatorError, BudgetReached, FailsAlways, Interrupted, Pending
 from annotator.base.files import write_file
+from annotator.base.text import format_count
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
@@ -110,6 +112,26 @@ def forecast_arms(trial: Trial) -> Forecast:
         finally:
             plan.built.end(ignore)
     return total
+
+
+def run_trial(
+    trial: Trial, on_notice: Callable[[str], None], command: str, *, resume: bool
+) -> list[Run]:
+    """Return the runs of all arms; raises as :func:`judge_arms`, and
+
+    Raises:
+        Interrupted: Ctrl-C.
+        Pending: the requests are in a file, and wait for answers.
+    """
+    try:
+        runs = asyncio.run(judge_arms(trial, Callbacks(notice=on_notice), command, resume=resume))
+    except KeyboardInterrupt:
+        raise Interrupted("what was judged is kept") from None
+    if any(run.manifest.status == "waiting" for run in runs):
+        file = trial.batch_file or trial.folder / "requests.jsonl"
+        number = gather_requests(trial.folder, [arm.name for arm in trial.arms], file)
+        raise Pending(f"{format_count(number, 'request')} of all arms in {file}")
+    return runs
 
 
 async def judge_arms(

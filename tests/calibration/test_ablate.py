@@ -335,11 +335,13 @@ def test_a_request_of_two_arms_is_sent_once(study, annotate_cli):
     assert len({json.loads(line)["custom_id"] for line in lines}) == len(lines) == 48
 
 
-def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli):
+def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli, monkeypatch):
+    """Its model, not the one that the environment names."""
     with Server(judge) as server:
         options = ("--model", "hasty", "--base-url", server.url, "--out", "run")
         done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
         assert done.code == 0, done.err
+        monkeypatch.setenv("ANNOTATOR_MODEL", "right")
         labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
         done = annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
         assert done.code == 0, done.err

@@ -2,9 +2,8 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, RubricError
@@ -12,9 +11,9 @@ from annotator.base.text import describe_validation, sanitize_line
 from annotator.judges.llm.answer import extract_answer
 from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.request import BUDGET_BYTES_PER_TOKEN, BYTES_PER_TOKEN, estimate_tokens
-from annotator.judges.llm.response import CallFailed, ModelResponse
-from annotator.rubrics import Code, Rubric
-from annotator.rubrics.annotations import Usage
+from annotator.judges.llm.response import CallFailed
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import ClauseChange, Field, derive_rubric
 
 _SYSTEM = """\
@@ -25,48 +24,39 @@ Keep ids of codes, names of agents and quoted words as they are. Give no example
 
 Answer with one JSON object and nothing else. It has the keys and ids of the object that you get.
 """
+_Texts = dict[str, dict[Field, str]]  # by code
 _FIELDS: tuple[Field, ...] = ("definition", "evidence", "not")
 
 
-class Paraphrase(BaseModel):
-    """The texts of each code, by their names."""
-
-    codes: dict[str, dict[Field, str]]
-
-
 class Paraphraser(LLMJudge):
-    """Writes a rubric in other words."""
+    """Writes a rubric in other words. Its usage is ``overhead``."""
 
-    async def paraphrase(self, rubric: Rubric) -> tuple[Rubric, Usage]:
-        """Return the rubric with every definition, evidence and ``not`` in other words, and the
-        usage.
+    async def paraphrase(self, rubric: Rubric) -> Rubric:
+        """Return the rubric with every definition, evidence and ``not`` in other words.
 
         Raises:
             BudgetReached: no money is left for it.
             AnnotatorError: the model gave no such texts, or cannot be asked.
         """
-        messages = _write_messages(rubric)
-        problem, used = "", Usage()
-
-        def count(usage: Usage) -> None:
-            nonlocal used
-            used += usage
-
+        messages, problem = _write_messages(rubric), ""
         try:
             for _ in range(1 + self.options.reasks):
-                response = await self._send(messages, count)
-                answer = extract_answer(response, "json")
+                body = {"model": self.options.model, "messages": messages}
+                data = to_json(body | self.options.parameters(1))
+                longest, tokens = (
+                    len(data) / BUDGET_BYTES_PER_TOKEN,
+                    2 * len(data) / BYTES_PER_TOKEN,
+                )
+                call = self._estimate_call(self.options, body, int(longest), int(tokens))
+                response = await self._endpoint.complete(data, call, self._add_usage)
                 try:
-                    return read_paraphrase(answer or "", rubric), used
+                    return read_paraphrase(extract_answer(response, "json") or "", rubric)
                 except RubricError as error:
                     problem = response.refusal or str(error)
-                if response.refusal or response.finish == "length":
-                    break
                 reask = f"Your answer cannot be used: {problem}. Give the whole object again."
-                messages += [
-                    {"role": "assistant", "content": response.text.strip() or "(no answer)"},
-                    {"role": "user", "content": reask},
-                ]
+                answer = response.text.strip() or "(no answer)"
+                messages.append({"role": "assistant", "content": answer})
+                messages.append({"role": "user", "content": reask})
         except CallFailed as error:
             problem = str(error)
         finally:
@@ -76,37 +66,22 @@ class Paraphraser(LLMJudge):
             f" {sanitize_line(problem, 300)}; give one with --paraphrase FILE"
         )
 
-    async def _send(self, messages: list[dict[str, str]], count: Any) -> ModelResponse:
-        body = {"model": self.options.model, "messages": messages, **self.options.parameters(1)}
-        data = to_json(body)
-        longest = len(data) / BUDGET_BYTES_PER_TOKEN
-        tokens = int(2 * len(data) / BYTES_PER_TOKEN)
-        call = self._estimate_call(self.options, body, int(longest), tokens)
-        return await self._endpoint.complete(data, call, count)
-
-    def expects_paraphrase(self, rubric: Rubric) -> Usage:
+    def expects_paraphrase(self, rubric: Rubric) -> UsageRange:
         """Return the expected usage of a paraphrase."""
-        system, user = _write_messages(rubric)
-        read, written = estimate_tokens(system["content"]), estimate_tokens(user["content"])
-        usage = Usage(input_tokens=read + written, output_tokens=written, calls=1)
-        return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+        system, user = (estimate_tokens(each["content"]) for each in _write_messages(rubric))
+        usage = Usage(input_tokens=system + user, output_tokens=user, calls=1)
+        usage = replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+        return UsageRange(usage, usage)
 
 
 def _write_messages(rubric: Rubric) -> list[dict[str, str]]:
-    texts = json.dumps({"codes": _list_texts(rubric)}, ensure_ascii=False, indent=1)
+    texts = json.dumps(_list_texts(rubric), ensure_ascii=False, indent=1)
     return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": texts}]
 
 
-def _list_texts(rubric: Rubric) -> dict[str, dict[Field, str]]:
-    return {
-        code.id: {name: text for name in _FIELDS if (text := _get_text(code, name))}
-        for code in rubric.codes
-    }
-
-
-def _get_text(code: Code, name: Field) -> str:
-    text = {"definition": code.definition, "evidence": code.evidence, "not": code.not_}[name]
-    return text or ""
+def _list_texts(rubric: Rubric) -> _Texts:
+    codes = {code.id: code.model_dump(by_alias=True) for code in rubric.codes}
+    return {code: {x: texts[x] for x in _FIELDS if texts[x]} for code, texts in codes.items()}
 
 
 def read_paraphrase(answer: str, rubric: Rubric) -> Rubric:
@@ -116,18 +91,16 @@ def read_paraphrase(answer: str, rubric: Rubric) -> Rubric:
         RubricError: a text is missing or unchanged.
     """
     try:
-        texts = Paraphrase.model_validate_json(answer).codes
+        texts = TypeAdapter(_Texts).validate_json(answer)
     except ValidationError as error:
         raise RubricError(f"no JSON object of such texts: {describe_validation(error)}") from error
-    before = _list_texts(rubric)
-    for code, old in before.items():
-        new = texts.get(code, {})
+    changes = []
+    for code, old in _list_texts(rubric).items():
         for name, text in old.items():
-            if not new.get(name, "").strip():
+            new = texts.get(code, {}).get(name, "")
+            if not new.strip():
                 raise RubricError(f"{code}.{name} is missing")
-            if new[name].lower().split() == text.lower().split():
+            if new.lower().split() == text.lower().split():
                 raise RubricError(f"{code}.{name} is not in other words")
-    changes = [
-        ClauseChange(code, name, texts[code][name]) for code, old in before.items() for name in old
-    ]
+            changes.append(ClauseChange(code, name, new))
     return derive_rubric(rubric, changes)
