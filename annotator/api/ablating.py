@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -76,7 +77,7 @@ class AblationPlan:
             on_notice(note)
         runs = run_trial(self.trial, on_notice, command, resume=resume)
         arms = [
-            JudgedArm(arm.name, varied, run, self._expect_cost(arm))
+            JudgedArm(arm.name, varied, run, partial(self._expect_cost, arm))
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
         result = measure_arms(arms, self.dev, self.request)

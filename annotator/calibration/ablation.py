@@ -1,6 +1,6 @@
 """Arms measured by people's labels: one row for each rubric or setting, and the choice of one."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,14 +43,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class JudgedArm:
-    """An arm with its run. ``settings``: those that the arms differ in; ``forecast``: its expected
-    cost, which counts if the answers of some arm were known before.
+    """An arm with its run. ``settings``: those that the arms differ in; ``expect``: returns its
+    expected cost, which counts if the answers of some arm were known before.
     """
 
     name: str
     settings: Mapping[str, str]
     run: Run
-    forecast: Cost
+    expect: Callable[[], Cost]
 
     @property
     def scheme(self) -> Scheme:
@@ -192,7 +192,7 @@ def measure_arms(arms: Sequence[JudgedArm], dev: DevLabels, request: Request) ->
         matches.append(match_labels(sample, labels, request.cluster, dev.design))
         measured += filter(None, [_measure_cost(sample.selected.values())])
     # A forecast beside a measured cost would compare two different things.
-    costs = measured if len(measured) == len(arms) else [arm.forecast for arm in arms]
+    costs = measured if len(measured) == len(arms) else [arm.expect() for arm in arms]
     common = set.intersection(*({trace.trace_id for trace in m.all} for m in matches))
     if not common:
         raise AnnotatorError("the arms judged no labelled trace in common")

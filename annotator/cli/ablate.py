@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Interrupted, Pending
+from annotator.base.errors import Pending
 from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
@@ -27,8 +27,8 @@ from annotator.cli.options import (
     parse_attributes,
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
+from annotator.cli.trials import explain_stop, open_sources
 from annotator.reports.ablation import tabulate
-from annotator.traces import check_exists, load_traces
 
 if TYPE_CHECKING:
     from annotator import Ablation
@@ -114,11 +114,7 @@ def command(
     context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
-    for source in sources:
-        check_exists(source)
-    traces, run = load_traces(*sources, format=format_), None
-    if len(sources) == 1 and api.is_run(sources[0]):
-        traces, run = api.open_traces(sources[0])
+    traces, run = open_sources(sources, format_)
     max_cost, requests, results = (
         options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
     )
@@ -156,17 +152,11 @@ def command(
         return
     text = describe_command(context)
     try:
-        result = plan.run(notice, text, resume=resume)
+        with explain_stop():
+            result = plan.run(notice, text, resume=resume)
     except Pending as error:
-        where = f"{error}; when answered, the same command with --resume --batch-results FILE"
-        notice(where)
+        notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
         return
-    except BudgetReached as error:
-        raise BudgetReached(
-            f"{error}; earlier runs count, too; go on with --resume and a larger one"
-        ) from error
-    except Interrupted as error:
-        raise Interrupted(f"{error}; go on with the same command and --resume") from None
     put_tables([tabulate(result)], "json" if as_json else "table", verbose=verbose)
     failed = _report_failures(result)
     if not quiet:

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Interrupted, Pending
+from annotator.base.errors import Pending
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
@@ -23,9 +23,9 @@ from annotator.cli.options import (
     parse_attributes,
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
+from annotator.cli.trials import explain_stop, open_sources
 from annotator.reports.digits import format_limits, format_percent
 from annotator.reports.stability import tabulate
-from annotator.traces import check_exists, load_traces
 
 _SECTIONS = {
     "Options": "n variants paraphrase rubric models judge_name base_url out resume dry_run"
@@ -120,11 +120,7 @@ def command(
     context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
-    for path in sources:
-        check_exists(path)
-    traces, run = load_traces(*sources, format=format_), None
-    if len(sources) == 1 and api.is_run(sources[0]):
-        traces, run = api.open_traces(sources[0])
+    traces, run = open_sources(sources, format_)
     passed = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
     recorded = api.restore_settings(run) if run and not judge_name else None
     source = context.get_parameter_source("models")
@@ -150,14 +146,11 @@ def command(
         show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
     try:
-        result = plan.run_check(notice, describe_command(context), resume=resume)
+        with explain_stop():
+            result = plan.run_check(notice, describe_command(context), resume=resume)
     except Pending as error:
         notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
         return
-    except BudgetReached as error:
-        raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
-    except Interrupted as error:
-        raise Interrupted(f"{error}; go on with the same command and --resume") from None
     tables = tabulate(result)
     put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
     say_written(out / "check.json")

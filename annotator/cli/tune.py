@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Pending
+from annotator.base.errors import Pending
 from annotator.base.text import dump_json
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
@@ -29,6 +29,7 @@ from annotator.cli.output import (
     say_written,
 )
 from annotator.cli.progress import Progress
+from annotator.cli.trials import explain_stop
 from annotator.traces import check_exists, load_traces
 
 if TYPE_CHECKING:
@@ -130,17 +131,16 @@ def command(
         show_forecast(expected, concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
     try:
-        with Progress(lambda: 0, lambda: "", quiet=False, verbose=verbose) as progress:
+        with (
+            explain_stop(),
+            Progress(lambda: 0, lambda: "", quiet=False, verbose=verbose) as progress,
+        ):
             progress.start()
             passed |= {"on_notice": progress.say, "on_progress": progress.show}
             tuning = api.tune(*arguments, **passed)
     except Pending as error:
         say_notice(str(error))
         return
-    except BudgetReached as error:
-        raise BudgetReached(
-            f"{error}; earlier runs count, too; go on with --resume and a larger one"
-        ) from error
     if as_json:
         say(dump_json(tuning.as_dict(), 1))
     else:
