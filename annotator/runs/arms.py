@@ -16,7 +16,7 @@ from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import list_judged
-from annotator.traces import Ignored, TraceOrProblem, Traces
+from annotator.traces import Ignored, Trace, TraceOrProblem, Traces
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,26 @@ class Trial:
 
 
 class SelectedTraces(Traces):
-    """Some traces of others, which are read once and kept in memory: each arm reads them all."""
+    """Some traces of others, which are read once and kept in memory: each arm reads them all.
+
+    Raises:
+        AnnotatorError: no trace can be read at all.
+    """
 
     def __init__(self, traces: Traces, trace_ids: Collection[str]) -> None:
         super().__init__(traces.sources, traces.format, redacted=traces.redacted)
-        self._items = [
-            item for item in traces.find() if not isinstance(item, Ignored) and item.id in trace_ids
-        ]
+        self._items: list[TraceOrProblem] = []
+        count, reasons = 0, list[str]()
+        for item in traces.find():
+            if isinstance(item, Trace):
+                count += 1
+            else:
+                reasons.append(item.reason)
+            if not isinstance(item, Ignored) and item.id in trace_ids:
+                self._items.append(item)
+        if not count:
+            where = ", ".join(traces.places) or "what was given"
+            raise AnnotatorError(": ".join([f"no trace can be read in {where}", *reasons[:1]]))
 
     def find(self) -> Iterator[TraceOrProblem]:
         """Yield the traces."""

@@ -423,3 +423,17 @@ def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
     assert calibration["labels"]["design"] == "stratified"
     kappas = [arm["agreement"]["kappa"]["value"] for arm in read_result(study)["arms"]]
     assert kappas == [calibration["agreement"]["kappa"]["value"]] * 2
+
+
+@pytest.mark.parametrize("command", ["ablate", "tune"])
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_folder_without_traces_is_named(study, annotate_cli, command, broken):
+    (study / "empty").mkdir()
+    if broken:
+        (study / "empty" / "a.json").write_text('{"id": 1')
+    more = ("--vary", "samples=1,3") if command == "ablate" else ()
+    options = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--model", "m", *more)
+    with Server(judge) as server:
+        done = annotate_cli(command, "empty", *options, "--base-url", server.url, "--out", "trial")
+        assert server.calls == 0
+    assert (done.code, "no trace can be read in" in done.err) == (2, True)
