@@ -1,0 +1,1 @@
+"""Induction: from open findings in traces to the codes of a rubric."""
