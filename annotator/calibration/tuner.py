@@ -1,5 +1,6 @@
 """Tune a rubric: the tasks of :mod:`annotator.calibration.tuning` executed by judges and models."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,17 +32,10 @@ from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
-from annotator.runs.arms import (
-    Arm,
-    Trial,
-    forecast_arms,
-    gather_requests,
-    judge_arms,
-    locate_requests,
-)
+from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, RunProgress, ignore
 from annotator.runs.forecast import Forecast, forecast
-from annotator.runs.proposals import ask_proposals
+from annotator.runs.proposals import PROPOSALS, ask_proposals
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
 
@@ -62,9 +56,8 @@ class Tuner:
     test: Mapping[str, Label]
     about: dict[str, Any]
     trial: Trial
-    resume: bool
-    notice: Callable[[str], None]
     progress: Callable[[RunProgress], None]
+    notice: Callable[[str], None] = ignore
     finished: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
     latest: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
     runs: dict[str, Run] = field(default_factory=dict)
@@ -72,6 +65,17 @@ class Tuner:
     failures: list[str] = field(default_factory=list)
     proposals: int = 0
     stage: int = 0
+
+    def run(
+        self,
+        on_notice: Callable[[str], None] = ignore,
+        command: str = "annotator.tune(...)",
+        *,
+        resume: bool = False,
+    ) -> Tuning:
+        """Tune, and write the result; raises as :func:`annotator.tune`."""
+        self.notice = on_notice
+        return asyncio.run(self._tune(command, resume=resume))
 
     def check_labels(self) -> int:
         """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
@@ -98,35 +102,34 @@ class Tuner:
             )
         return tasks
 
-    async def tune(self) -> Tuning:
-        """Tune, and write the result."""
-        [base] = await self._execute([JudgeTask("base", self.rubric, tuple(sorted(self.labels)))])
+    async def _tune(self, command: str, *, resume: bool) -> Tuning:
+        ids, confidence = tuple(sorted(self.labels)), self.request.confidence
+
+        async def execute(tasks: Sequence[Task]) -> list[Any]:
+            return await self._execute(tasks, command, resume=resume)
+
+        [base] = await execute([JudgeTask("base", self.rubric, ids)])
         labelled = self._match("base", self.labels)
         steps = tune_and_check(labelled, base, self.rubric, self.plan)
         try:
             tasks = next(steps)
             while True:
-                tasks = steps.send(await self._execute(tasks))
+                tasks = steps.send(await execute(tasks))
         except StopIteration as stop:
             product, folds, answers = stop.value
-        confidence, final = self.request.confidence, None
+        look, final = (
+            self._note_looks(self.labels, self.about["split"], [*self.runs.values()]),
+            None,
+        )
         if self.test and not product.changes:
             self.notice("the test split stays closed: no change was kept")
-        if self.test and product.changes:
+        elif self.test:
             ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
             pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
-            first, second = await self._execute(pair)
+            first, second = await execute(pair)
             final = self._match("test/base", self.test).compare(second, first, confidence)
-        files, look = self.request.labels, 0
-        dev, test = (
-            [run for name, run in self.runs.items() if name.startswith("test/") == is_test]
-            for is_test in (False, True)
-        )
-        for runs, labels, split in (
-            (dev, self.labels, self.about["split"]),
-            *([(test, self.test, "test")] if test else ()),
-        ):
-            look = note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
+            look = self._note_looks(self.test, "test", [self.runs[x.name] for x in pair])
+        files = self.request.labels
         tuning = Tuning(
             rubric=self.rubric,
             product=product,
@@ -150,7 +153,10 @@ class Tuner:
         self._write(tuning)
         return tuning
 
-    async def _execute(self, tasks: Sequence[Task]) -> list[Any]:
+    def _note_looks(self, labels: Mapping[str, Label], split: str, runs: Sequence[Run]) -> int:
+        return note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
+
+    async def _execute(self, tasks: Sequence[Task], command: str, *, resume: bool) -> list[Any]:
         """Return the replies to the tasks of a stage: answers by trace, or a proposal.
 
         Raises:
@@ -163,21 +169,24 @@ class Tuner:
         text = f"{judgements} by {format_count(len(to_judge), 'rubric')}"
         requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
         self.notice(f"stage {self.stage}: {text if to_judge else requests}")
-        proposals, waiting = await self._propose(questions)
-        arms = [Arm(x.folder, x.rubric, self.settings, x.trace_ids) for x in to_judge]
-        trial = replace(self.trial, arms=arms, max_cost=self._left)
+        proposals, waiting = await self._propose(questions) if questions else ({}, False)
+        trial = replace(
+            self.trial,
+            arms=[Arm(x.folder, x.rubric, self.settings, trace_ids=x.trace_ids) for x in to_judge],
+            max_cost=self.trial.subtract(self.usage.cost_usd),
+        )
         # The first run says all that there is to say about the traces.
         notice = self.notice if self.stage == 1 else ignore
         callbacks = Callbacks(self._start_run, self._report, notice)
-        command = "annotator.tune(...)"
-        runs = await judge_arms(trial, callbacks, command, resume=self.resume)
+        runs = await judge_arms(trial, callbacks, command, resume=resume)
         self.runs |= {task.name: run for task, run in zip(to_judge, runs, strict=True)}
         for run in runs:
             waiting |= run.manifest.status == "waiting"
             totals = run.manifest.totals
             self.usage += Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"])
         if waiting:
-            raise Pending(self._gather_requests(tasks))
+            folders = [PROPOSALS, *(task.folder for task in to_judge)]
+            raise Pending(f"stage {self.stage}: {self.trial.gather_requests(folders)}")
         return [
             self._list_answers(task) if isinstance(task, JudgeTask) else proposals[task.name]
             for task in tasks
@@ -198,16 +207,9 @@ class Tuner:
         )
         self.progress(self.latest)
 
-    @property
-    def _left(self) -> float | None:
-        limit = self.trial.max_cost
-        return None if limit is None else max(limit - (self.usage.cost_usd or 0.0), 0.0)
-
     async def _propose(self, tasks: Sequence[ProposalTask]) -> tuple[dict[str, Proposal], bool]:
         """Return the proposals by the name of their task, and whether some wait for answers."""
-        if not tasks:
-            return {}, False
-        texts = self._list_texts()
+        texts, trial = self._list_texts(), self.trial
         prompts = {
             task.name: render_proposal(
                 *(task.rubric, [*self._list_opinions(task)], _SHOWN, self.plan.candidates, texts),
@@ -215,14 +217,8 @@ class Tuner:
             )
             for task in tasks
         }
-        folder, files = self.trial.folder, self.trial.batch_file or self.trial.batch_results
-        settings = replace(
-            self.settings,
-            max_cost=self._left,
-            batch_file=locate_requests(folder / "proposals") if files else None,
-            batch_results=self.trial.batch_results,
-        )
-        kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
+        settings = trial.limit(self.settings, PROPOSALS, self.usage.cost_usd)
+        kept = await ask_proposals(prompts, settings, trial.folder, trial.concurrency, self.notice)
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
         if len(failures) == len(prompts) and not self.proposals:
@@ -279,16 +275,6 @@ class Tuner:
             weights if matched.design == "stratified" else None,
         )
 
-    def _gather_requests(self, tasks: Sequence[Task]) -> str:
-        """Put the requests of a stage into one file, and return what to do with it."""
-        file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
-        names = ["proposals", *(task.folder for task in tasks if isinstance(task, JudgeTask))]
-        number = format_count(gather_requests(self.trial.folder, names, file), "request")
-        return (
-            f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
-            " and --resume --batch-results FILE"
-        )
-
     def _write(self, tuning: Tuning) -> None:
         folder = self.trial.folder
         write_file(folder / "tuning.json", f"{dump_json(tuning.as_dict(), 1)}\n", private=True)
@@ -303,10 +289,10 @@ class Tuner:
     def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
         ids = tuple(sorted(self.labels))
-        base = Arm(JudgeTask("base", self.rubric, ids).folder, self.rubric, self.settings, ids)
-        trial = replace(self.trial, arms=[base])
-        first = forecast_arms(trial)
-        plan = trial.plan(base, offline=True)
+        folder = JudgeTask("base", self.rubric, ids).folder
+        base = Arm(folder, self.rubric, self.settings, trace_ids=ids)
+        first = forecast_arms(replace(self.trial, arms=[base]))
+        plan = self.trial.plan(base, offline=True)
         expected = forecast(plan)
         member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
         folds = self.check_labels()

@@ -100,7 +100,8 @@ async def ask_proposals(
     return kept
 
 
-_FILE = "proposal.json"
+PROPOSALS, _FILE = "proposals", "proposal.json"
+"""The directory of the requests, and the file of an answer."""
 
 
 def _read(folder: Path, request: str) -> KeptProposal | None:

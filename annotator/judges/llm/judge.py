@@ -413,6 +413,10 @@ class LLMJudge(Model):
             if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
+            if (keys := self.session.forecast_keys) is not None:
+                if key in keys:
+                    continue
+                keys.add(key)
             schema = build_answer_schema(rubric, self.options.considered)
             tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
             expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
