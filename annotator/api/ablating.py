@@ -27,9 +27,9 @@ from annotator.runs.arms import (
     Arm,
     SelectedTraces,
     Trial,
+    extract_limits,
     forecast_arms,
     run_trial,
-    take_limits,
 )
 from annotator.runs.execute import ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
@@ -44,7 +44,8 @@ from annotator.runs.verdicts import make_annotation
 from annotator.traces import Traces
 
 if TYPE_CHECKING:  # statistics are slow to import
-    from annotator.calibration.ablation import Ablation, Cost, DevLabels
+    from annotator.calibration.ablation import Ablation, Cost
+    from annotator.calibration.matching import Reference
     from annotator.calibration.model import Request
 
 Vary = Mapping[str, Sequence[str]]
@@ -60,7 +61,7 @@ class AblationPlan:
     """Arms to be judged, and the labels to compare them with."""
 
     trial: Trial
-    dev: "DevLabels"
+    reference: "Reference"
     request: "Request"
 
     def forecast(self) -> Forecast:
@@ -80,12 +81,13 @@ class AblationPlan:
         from annotator.calibration.ablation import measure_arms
         from annotator.calibration.ledger import note_looks
 
-        for note in self.dev.notes:
+        for note in self.reference.notes:
             on_notice(note)
         runs = run_trial(self.trial, on_notice, command, resume=resume)
-        result = measure_arms(self.trial.arms, runs, self.dev, self.request, self._expect_cost)
-        labels = self.dev.labels
-        note_looks(runs, result.rubric, labels, result.split, self.request, on_notice)
+        arms, reference = self.trial.arms, self.reference
+        result = measure_arms(arms, runs, reference, self.request, self._expect_cost)
+        labels, split = reference.labels, reference.split
+        note_looks(runs, result.rubric, labels, split, self.request, on_notice)
         self._write(result)
         return result
 
@@ -193,9 +195,8 @@ def plan_ablation(
     ``run``: the run of these traces, if there is one; ``judge``: the function that makes the judge
     of an arm, or ``rules`` or a plug-in.
     """
-    from annotator.calibration.ablation import read_dev_labels
     from annotator.calibration.judged_sample import JudgedSample
-    from annotator.calibration.matching import match_labels
+    from annotator.calibration.matching import match_labels, read_reference
 
     _check_vary(vary, judge)
     base = restore_rubric(run, rubric or (vary["rubric"][0] if "rubric" in vary else None))
@@ -213,16 +214,16 @@ def plan_ablation(
             f"--vary: two arms would be in the directory {name!r}: rename a rubric file, or vary"
             " fewer settings"
         )
-    limits = take_limits(options)
+    limits = extract_limits(options)
     _check_limits(arms, limits)
     request = make_request(labels, rubrics=(base.id,), **options)
-    dev = read_dev_labels(base.scheme(), request, run, traces.places)
-    selected = SelectedTraces(traces, dev.labels.keys())
+    reference = read_reference(request, base.scheme(), run, traces.places, final=False)
+    selected = SelectedTraces(traces, reference.labels.keys())
     # As if nothing were decided: wrong labels are found before anything is paid for.
     judged = {item.id: make_annotation(item, base, "", "undecided") for item in selected.items}
     sample = JudgedSample("", "", "", base.scheme(), selected=judged)
-    match_labels(sample, dev.labels, (), dev.design)
-    return AblationPlan(Trial(selected, out, arms, only, **limits), dev, request)
+    match_labels(sample, reference.labels, (), reference.design)
+    return AblationPlan(Trial(selected, out, arms, only, **limits), reference, request)
 
 
 def _check_limits(arms: Sequence[Arm], limits: Mapping[str, Any]) -> None:

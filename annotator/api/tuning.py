@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.api.calibrating import make_request
 from annotator.base.errors import AnnotatorError
-from annotator.runs.arms import SelectedTraces, Trial, take_limits
+from annotator.runs.arms import SelectedTraces, Trial, extract_limits
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
 from annotator.runs.restore import open_traces, restore_model, restore_rubric
 from annotator.runs.run import Run
@@ -76,32 +76,29 @@ def plan_tuning(
     """Return the plan of a tuning; arguments and errors as :func:`tune`. ``run``: the run of these
     traces, if there is one.
     """
-    from annotator.calibration.matching import select_labels, select_split
-    from annotator.calibration.sample.design import list_trace_ids
+    from annotator.calibration.matching import read_reference
     from annotator.calibration.tuner import Tuner
     from annotator.calibration.tuning import TuningPlan
 
     settings = restore_model(run, judge)
     rubric = restore_rubric(run, rubric)
-    limits = take_limits(options)
-    request, scheme = make_request(labels, **options), rubric.scheme()
-    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
-    read = request.labels.read(scheme, trace_ids, traces.places)
-    selected, annotators = select_labels(read, request.annotators)
-    dev, split = select_split(selected, final=False)
-    if request.final and split == "all":
+    limits = extract_limits(options)
+    request = make_request(labels, **options)
+    about = (request, rubric.scheme(), run, traces.places)
+    dev = read_reference(*about, final=False)
+    if request.final and dev.split == "all":
         raise AnnotatorError("--final opens the test split, and the labels have none")
-    test = select_split(selected, final=True)[0] if request.final else {}
+    test = read_reference(*about, final=True) if request.final else None
+    trace_ids = {*dev.labels, *(test.labels if test else ())}
     tuner = Tuner(
         rubric=rubric,
         settings=settings,
         request=request,
         plan=TuningPlan(candidates, rounds, folds, request.seed),
         quote_traces=quote_traces,
-        labels=dev,
+        dev=dev,
         test=test,
-        about={"split": split, "annotators": annotators},
-        trial=Trial(SelectedTraces(traces, {*dev, *test}), out, only="rubric", **limits),
+        trial=Trial(SelectedTraces(traces, trace_ids), out, only="rubric", **limits),
         progress=on_progress,
     )
     tuner.check_labels()

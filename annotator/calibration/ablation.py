@@ -9,15 +9,11 @@ from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
     MatchedLabels,
+    Reference,
     join_labels,
     match_labels,
-    select_labels,
-    select_split,
 )
 from annotator.calibration.model import OPEN, OPEN_ANSWERS, Request
-from annotator.calibration.sample.design import Design, find_design, list_trace_ids
-from annotator.labels import Label
-from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.arms import Arm
 from annotator.runs.run import Run
@@ -143,45 +139,10 @@ def _list_ends(name: str, number: Estimate | None) -> dict[str, float | None]:
     return {name: number.value, f"{name}_low": number.low, f"{name}_high": number.high}
 
 
-@dataclass(frozen=True, slots=True)
-class DevLabels:
-    """The labels that may be used to choose, by trace, and the design that they were sampled by.
-
-    ``notes``: messages for the user.
-    """
-
-    labels: Mapping[str, Label]
-    design: Design | None
-    notes: tuple[str, ...] = ()
-
-
-def read_dev_labels(
-    scheme: Scheme, request: Request, run: Run | None, sources: Sequence[str]
-) -> DevLabels:
-    """Return the labels of the development split; without a split, all labels.
-
-    Args:
-        scheme: the rubric that they are for.
-        request: the label files, and whose labels decide.
-        run: a run of the same traces, which may have the design of the labels.
-        sources: the sources of the traces.
-
-    Raises:
-        AnnotatorError: the labels or their design cannot be read, or the annotator has to be
-            chosen.
-    """
-    paths = request.labels.paths
-    trace_ids = list_trace_ids(run, scheme.id, request.design, paths)
-    read = request.labels.read(scheme, trace_ids, sources)
-    labels = select_split(select_labels(read, request.annotators)[0], final=False)[0]
-    design, notes = find_design(run, labels, scheme.id, request.design, paths)
-    return DevLabels(labels, design, tuple(notes))
-
-
 def measure_arms(
     arms: Sequence[Arm],
     runs: Sequence[Run],
-    dev: DevLabels,
+    reference: Reference,
     request: Request,
     expect_cost: Callable[[Arm], Cost],
 ) -> Ablation:
@@ -190,7 +151,7 @@ def measure_arms(
     Args:
         arms: at least one, with rubrics of one id and the same codes; the first one is the base.
         runs: of each arm.
-        dev: as of :func:`read_dev_labels`.
+        reference: the labels that choose.
         request: the label files and the options of the statistics.
         expect_cost: returns the expected cost of an arm, which counts if the answers of some arm
             were known before.
@@ -198,12 +159,12 @@ def measure_arms(
     Raises:
         AnnotatorError: the arms have no labelled trace in common.
     """
-    base, labels, files = runs[0].scheme(arms[0].rubric.id), dev.labels, request.labels
+    base, labels, files = runs[0].scheme(arms[0].rubric.id), reference.labels, request.labels
     matches: list[MatchedLabels] = []
     measured: list[Cost] = []
     for run in runs:
         sample = read_judged_sample(run, base.id, select=set(labels), cluster=request.cluster)
-        matches.append(match_labels(sample, labels, request.cluster, dev.design))
+        matches.append(match_labels(sample, labels, request.cluster, reference.design))
         measured += filter(None, [_measure_cost(sample.selected.values())])
     # A forecast beside a measured cost would compare two different things.
     costs = measured if len(measured) == len(arms) else [expect_cost(arm) for arm in arms]
@@ -226,7 +187,7 @@ def measure_arms(
 
     return Ablation(
         rubric=base.id,
-        split="all" if next(iter(labels.values())).split is None else "dev",
+        split=reference.split,
         annotators=tuple(sorted({label.annotator for label in labels.values()})),
         label_files=tuple(map(str, files.paths)),
         labels_sha256=hash_label_files(files.paths, files.digests),

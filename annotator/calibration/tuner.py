@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,9 +11,8 @@ from annotator.base.files import write_file
 from annotator.base.text import dump_json, format_count
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.ledger import hash_label_files, note_looks
-from annotator.calibration.matching import join_labels, match_labels
+from annotator.calibration.matching import Reference, join_labels, match_labels
 from annotator.calibration.model import OPEN, Request, count_answer, count_labels
-from annotator.calibration.sample.design import find_design
 from annotator.calibration.tuning import (
     JudgeTask,
     LabelledSet,
@@ -52,9 +51,8 @@ class Tuner:
     request: Request
     plan: TuningPlan
     quote_traces: bool
-    labels: Mapping[str, Label]
-    test: Mapping[str, Label]
-    about: dict[str, Any]
+    dev: Reference
+    test: Reference | None
     trial: Trial
     progress: Callable[[RunProgress], None]
     notice: Callable[[str], None] = ignore
@@ -81,9 +79,9 @@ class Tuner:
         """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
         labels are too few.
         """
-        tasks = self._find_tasks(self.labels)
+        tasks = self._find_tasks(self.dev.labels)
         if self.test:
-            self._find_tasks(self.test)
+            self._find_tasks(self.test.labels)
         return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
 
     def _find_tasks(self, labels: Mapping[str, Label]) -> dict[str, str]:
@@ -103,13 +101,13 @@ class Tuner:
         return tasks
 
     async def _tune(self, command: str, *, resume: bool) -> Tuning:
-        ids, confidence = tuple(sorted(self.labels)), self.request.confidence
+        ids, confidence = tuple(sorted(self.dev.labels)), self.request.confidence
 
         async def execute(tasks: Sequence[Task]) -> list[Any]:
             return await self._execute(tasks, command, resume=resume)
 
         [base] = await execute([JudgeTask("base", self.rubric, ids)])
-        labelled = self._match("base", self.labels)
+        labelled = self._match("base", self.dev)
         steps = tune_and_check(labelled, base, self.rubric, self.plan)
         try:
             tasks = next(steps)
@@ -118,17 +116,20 @@ class Tuner:
         except StopIteration as stop:
             product, folds, answers = stop.value
         look, final = (
-            self._note_looks(self.labels, self.about["split"], [*self.runs.values()]),
+            self._note_looks(self.dev, self.runs.values()),
             None,
         )
         if self.test and not product.changes:
             self.notice("the test split stays closed: no change was kept")
         elif self.test:
-            ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
+            ids, rubrics = (
+                tuple(sorted(self.test.labels)),
+                {"base": self.rubric, "tuned": product.rubric},
+            )
             pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
             first, second = await execute(pair)
             final = self._match("test/base", self.test).compare(second, first, confidence)
-            look = self._note_looks(self.test, "test", [self.runs[x.name] for x in pair])
+            look = self._note_looks(self.test, [self.runs[x.name] for x in pair])
         files = self.request.labels
         tuning = Tuning(
             rubric=self.rubric,
@@ -148,12 +149,14 @@ class Tuner:
                 for status in ("undecided", "failed")
             ),
             failures=tuple(self.failures),
-            **self.about,
+            split=self.dev.split,
+            annotators=self.dev.annotators,
         )
         self._write(tuning)
         return tuning
 
-    def _note_looks(self, labels: Mapping[str, Label], split: str, runs: Sequence[Run]) -> int:
+    def _note_looks(self, reference: Reference, runs: Iterable[Run]) -> int:
+        labels, split = reference.labels, reference.split
         return note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
 
     async def _execute(self, tasks: Sequence[Task], command: str, *, resume: bool) -> list[Any]:
@@ -198,10 +201,9 @@ class Tuner:
     def _report(self, progress: RunProgress) -> None:
         """Report the progress of all runs."""
         before = self.finished
-        counts = Counter(before.counts) + Counter(progress.counts)
         self.latest = RunProgress(
             before.annotations + progress.annotations,
-            counts,
+            Counter(before.counts) + Counter(progress.counts),
             before.usage + progress.usage,
             before.failure or progress.failure,
         )
@@ -230,7 +232,7 @@ class Tuner:
     def _list_texts(self) -> str:
         """Return the words of the labelled traces, which no proposal may copy."""
         texts = []
-        for trace in (each for each in self.trial.traces if each.id in self.labels):
+        for trace in (each for each in self.trial.traces if each.id in self.dev.labels):
             try:
                 texts += [list_words(source.text) for source in trace.sources()]
             except UnreadableTrace:  # its steps, which were not judged either
@@ -242,7 +244,7 @@ class Tuner:
         scheme = run.scheme(self.rubric.id)
         for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):
             if annotation.trace_id in trace_ids:
-                label = self.labels[annotation.trace_id]
+                label = self.dev.labels[annotation.trace_id]
                 judge, person = count_answer(annotation, scheme), count_labels(label, scheme)
                 sides = join_labels(judge), join_labels(person)
                 yield Opinion(annotation, *sides, label.note, label.evidence)
@@ -254,13 +256,14 @@ class Tuner:
         answers = {x.trace_id: join_labels(count_answer(x, scheme)) for x in run.annotations()}
         return {name: answers.get(name, OPEN["failed"]) for name in task.trace_ids}
 
-    def _match(self, name: str, labels: Mapping[str, Label]) -> LabelledSet:
+    def _match(self, name: str, reference: Reference) -> LabelledSet:
         """Return the labels of the traces that a run judged."""
-        run, request, rubric = self.runs[name], self.request, self.rubric.id
-        sample = read_judged_sample(run, rubric, select=set(labels), cluster=request.cluster)
-        design, notes = find_design(run, labels, rubric, request.design, request.labels.paths)
-        matched = match_labels(sample, labels, request.cluster, design)
-        for note in notes:
+        labels, cluster = reference.labels, self.request.cluster
+        sample = read_judged_sample(
+            self.runs[name], self.rubric.id, select=labels.keys(), cluster=cluster
+        )
+        matched = match_labels(sample, labels, cluster, reference.design)
+        for note in reference.notes:
             self.notice(note)
         if lost := (*matched.not_in_run, *matched.skipped):
             labelled = format_count(len(lost), "labelled trace")
@@ -288,7 +291,7 @@ class Tuner:
 
     def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
-        ids = tuple(sorted(self.labels))
+        ids = tuple(sorted(self.dev.labels))
         folder = JudgeTask("base", self.rubric, ids).folder
         base = Arm(folder, self.rubric, self.settings, trace_ids=ids)
         first = forecast_arms(replace(self.trial, arms=[base]))
@@ -299,7 +302,7 @@ class Tuner:
         checking = n * folds / 2  # half of all labels, and of those outside each fold
         few = tries.candidates * checking
         many = tries.rounds * (few + checking) + (tries.rounds - 1) * checking + n
-        many += 2 * len(self.test)
+        many += 2 * len(self.test.labels) if self.test else 0
         ends = []
         for usage, times, rounds, answer in (
             (expected.usage.low, few, 1, SHORT_ANSWER),

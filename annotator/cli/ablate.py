@@ -9,10 +9,16 @@ import click
 from annotator import api
 from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import add_judge_options, describe_command, note_unused_options
+from annotator.cli.judges import (
+    add_judge_options,
+    describe_command,
+    is_given,
+    make_judge_settings,
+    note_unused_options,
+)
 from annotator.cli.options import GroupedCommand, add_label_options, add_option
 from annotator.cli.output import name_sources, say_next, say_written
-from annotator.cli.trials import TrialOptions, add_trial_options, is_given, restore_judge
+from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.ablation import tabulate
 
 if TYPE_CHECKING:
@@ -81,7 +87,7 @@ def command(
     traces, run = api.open_traces(sources, trial.format_)
     limits = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
     values = _parse_vary(vary)
-    judge = restore_judge(run, judge_name, options, named="model" in values)
+    judge = make_judge_settings(judge_name, options, run, named="model" in values)
     if judge_name == "llm" and not judge:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
     if not judge:

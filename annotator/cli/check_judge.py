@@ -7,10 +7,10 @@ import click
 
 from annotator import api
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import add_judge_options
+from annotator.cli.judges import add_judge_options, make_judge_settings
 from annotator.cli.options import MISSED, PATH, UNDECIDED, GroupedCommand, Number, add_option
 from annotator.cli.output import name_sources, say_next, say_written
-from annotator.cli.trials import TrialOptions, add_trial_options, restore_judge
+from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.digits import format_limits, format_percent
 from annotator.reports.stability import tabulate
 
@@ -83,7 +83,7 @@ def command(
     load_keys()
     traces, run = api.open_traces(sources, trial.format_)
     limits = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
-    judge = restore_judge(run, judge_name, options)
+    judge = make_judge_settings(judge_name, options, run)
     plan = api.plan_check(
         *(traces, run, trial.rubric, judge({}) if judge else judge_name),
         resume=trial.resume,

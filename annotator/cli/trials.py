@@ -1,18 +1,17 @@
 """The options, the judge and the early ends of commands that judge traces in several ways."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
-from click.core import ParameterSource
 
 from annotator import api
 from annotator.base.errors import BudgetReached, Interrupted, Pending
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import describe_command, make_judge_settings
+from annotator.cli.judges import describe_command
 from annotator.cli.options import (
     Command,
     Number,
@@ -25,11 +24,10 @@ from annotator.cli.options import (
 from annotator.cli.output import put_tables, say_notice
 
 if TYPE_CHECKING:
-    from annotator.judges.build import ModelSettings
     from annotator.reports.table import Table
 
 
-class Plan(Protocol):
+class TrialPlan(Protocol):
     """A plan to judge traces in several ways."""
 
     def forecast(self) -> api.Forecast:
@@ -66,7 +64,7 @@ class TrialOptions:
         if not self.quiet:
             say_notice(text)
 
-    def execute(self, plan: Plan, notice: Callable[[str], None]) -> Any:
+    def execute(self, plan: TrialPlan, notice: Callable[[str], None]) -> Any:
         """Return the result of a plan; None for a forecast, and if answers are still to come."""
         if self.dry_run:
             output = {"verbose": self.verbose, "as_json": self.as_json}
@@ -125,22 +123,3 @@ def add_trial_options(command: Command) -> Command:
         verbose_option,
         add_option("--json", "Print the result as JSON.", name="as_json"),
     )(call)
-
-
-def is_given(name: str) -> bool:
-    """Whether an option is on the command line, not only a default or in the environment."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
-
-
-def restore_judge(
-    run: api.Run | None, judge_name: str | None, options: Mapping[str, Any], *, named: bool = False
-) -> "Callable[[Mapping[str, Any]], ModelSettings] | None":
-    """Return what :func:`make_judge_settings` does. Without ``--judge``, the options change the
-    judge of the run, which no variable of the environment replaces.
-    """
-    recorded = api.restore_settings(run) if run and not judge_name else None
-    if recorded == "rules" and not (named or is_given("models")):
-        return None
-    settings = recorded if isinstance(recorded, dict) else None
-    return make_judge_settings(judge_name, options, named=named, recorded=settings)

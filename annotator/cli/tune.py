@@ -9,11 +9,11 @@ import click
 from annotator import api
 from annotator.base.text import dump_json
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import add_model_options
+from annotator.cli.judges import add_model_options, make_judge_settings
 from annotator.cli.options import GroupedCommand, add_label_options, add_option
 from annotator.cli.output import name_sources, say, say_next, say_written
 from annotator.cli.progress import Progress
-from annotator.cli.trials import TrialOptions, add_trial_options, restore_judge
+from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.tuning import tabulate_tuning
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def command(
     load_keys()
     passed = {name: options.pop(name) for name in _PASSED}
     loaded, run = api.open_traces(traces, trial.format_, redact=redact)
-    judge = restore_judge(run, judge_name, options)
+    judge = make_judge_settings(judge_name, options, run)
     progress = Progress(lambda: 0, lambda: "", quiet=trial.quiet, verbose=trial.verbose)
     plan = api.plan_tuning(
         *(loaded, run, files, trial.rubric, judge({}) if judge else judge_name),

@@ -225,6 +225,6 @@ LIMITS = ("concurrency", "max_cost", "batch_file", "batch_results")
 """The fields of a trial that are limits of its calls."""
 
 
-def take_limits(options: dict[str, Any]) -> dict[str, Any]:
+def extract_limits(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the limits of a trial from options, and return them."""
     return {name: options.pop(name) for name in LIMITS if name in options}
