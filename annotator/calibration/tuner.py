@@ -308,9 +308,7 @@ class Tuner:
             (expected.usage.low, few, 1, SHORT_ANSWER),
             (expected.usage.high, many, tries.rounds, LONG_ANSWER),
         ):
-            call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
-            call = replace(call, cost_usd=member.price.of(call) if member.price else None)
-            requests = _extrapolate(call, (folds + 1) * rounds)
+            requests = _extrapolate(member.expect_call(_PROMPT, answer), (folds + 1) * rounds)
             ends.append(_extrapolate(usage, times / n) + requests)
         assumption = (
             f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"

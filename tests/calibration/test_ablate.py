@@ -337,42 +337,32 @@ def test_the_money_of_all_arms_counts(study, annotate_cli):
     assert "for the other arms" in " ".join(stopped.err.split())
 
 
-def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli, monkeypatch):
-    """Its model, not the one that the environment names."""
+def test_a_run_gives_its_judge_and_traces(study, annotate_cli, monkeypatch):
+    """Its server, its model, whatever the environment names, its choice of traces, and its
+    redaction; options change the rest.
+    """
+    text = (study / "traces.jsonl").read_text().replace("today", "today, says ann@example.org")
+    traces = [json.loads(line) | {"outcome": {"passed": True}} for line in text.splitlines()]
+    write_labels(study / "traces.jsonl", traces)
+    (study / "slips.yaml").write_text(json.dumps(SLIPS | {"applies_to": {"passed": False}}))
+    rubric = ("--rubric", "slips.yaml")
     with Server(judge) as server:
-        options = ("--model", "hasty", "--base-url", server.url, "--out", "run")
-        done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
+        options = ("--model", "hasty", "--base-url", server.url, "--all", "--redact")
+        done = annotate_cli("run", "traces.jsonl", *rubric, *options, "--out", "run")
         assert done.code == 0, done.err
         monkeypatch.setenv("ANNOTATOR_MODEL", "right")
-        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
-        done = annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
+        again = ("ablate", "run", "--labels", "labels.jsonl", *rubric)
+        done = annotate_cli(*again, "--vary", "considered=codes,none", "--out", "trial")
         assert done.code == 0, done.err
         assert len(server.seen) == 24 + 16  # the first arm's answers are the run's
-    assert [arm["judge"] for arm in read_result(study)["arms"]] == ["llm:hasty", "llm:hasty"]
-
-
-def test_a_run_keeps_its_settings_beside_options(study, annotate_cli):
-    """Its server, its choice of traces, and its redaction; the options change the rest."""
-    text = (study / "traces.jsonl").read_text().replace("today", "today, says ann@example.org")
-    lines = map(json.loads, text.splitlines())
-    text = "".join(json.dumps(line | {"outcome": {"passed": True}}) + "\n" for line in lines)
-    (study / "traces.jsonl").write_text(text)
-    failed_only = json.dumps(SLIPS | {"applies_to": {"passed": False}})
-    (study / "slips.yaml").write_text(failed_only)
-    with Server(judge) as server:
-        options = ("--model", "hasty", "--base-url", server.url, "--out", "run", "--all")
-        rubric = ("--rubric", "slips.yaml")
-        done = annotate_cli("run", "traces.jsonl", *rubric, *options, "--redact")
-        assert done.code == 0, done.err
-        files = ("--labels", "labels.jsonl", *rubric, "--out", "trial")
         more = ("--vary", "model=hasty,right", "--samples", "3", "--temperature", "1")
-        done = annotate_cli("ablate", "run", *files, *more)
-        assert done.code == 0, done.err
+        assert annotate_cli(*again, *more, "--out", "more").code == 0
         sent = json.dumps([request.body for request in server.seen])
-        assert len(server.seen) == 24 + 2 * 3 * 16
+        assert len(server.seen) == 24 + 16 + 2 * 3 * 16
     assert "says" in sent
     assert "ann@example.org" not in sent
-    assert read_result(study)["n"] == 16
+    result = read_result(study)
+    assert (result["n"], {arm["judge"] for arm in result["arms"]}) == (16, {"llm:hasty"})
     assert f"annotate run {study / 'traces.jsonl'} --rubric slips.yaml" in done.err
 
 
