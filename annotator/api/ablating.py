@@ -68,16 +68,8 @@ class AblationPlan:
         """Return the expected usage of all arms, without calls; raises as :func:`ablate`."""
         return forecast_arms(self.trial)
 
-    def run(
-        self,
-        on_notice: Callable[[str], None] = ignore,
-        command: str = "annotator.ablate(...)",
-        *,
-        resume: bool = False,
-    ) -> "Ablation":
-        """Judge the labelled traces in every arm, and compare the arms; raises as
-        :func:`ablate`.
-        """
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> "Ablation":
+        """Judge the labelled traces in every arm, and compare the arms; raises as ablate."""
         from annotator.calibration.ablation import measure_arms
         from annotator.calibration.ledger import note_looks
 
@@ -119,7 +111,7 @@ class AblationPlan:
 def ablate(
     traces: str | Path | Traces | Sequence[str | Path],
     labels: str | Path | Sequence[str | Path],
-    vary: Vary,
+    vary: Mapping[str, Sequence[object]],
     *,
     rubric: str | Rubric | None = None,
     judge: str | Path | Mapping[str, Any] | None = None,
@@ -162,9 +154,10 @@ def ablate(
         judge = restore_settings(run) if run else "rules"
     if judge == "rules" and "model" in vary:
         judge = {}
+    values = {key: [str(value) for value in each] for key, each in vary.items()}
     maker = _make_judge(judge)
-    plan = plan_ablation(loaded, run, labels, vary, rubric, maker, out=Path(out), **options)
-    return plan.run(on_notice, resume=resume)
+    plan = plan_ablation(loaded, run, labels, values, rubric, maker, out=Path(out), **options)
+    return plan.run(on_notice, "annotator.ablate(...)", resume=resume)
 
 
 def _make_judge(judge: str | Path | Mapping[str, Any]) -> JudgeMaker | str:

@@ -75,13 +75,7 @@ class CheckPlan:
             expected.usage += _make_author(arm.judge, offline=True).expects_paraphrase(arm.rubric)
         return expected
 
-    def run(
-        self,
-        on_notice: Callable[[str], None] = ignore,
-        command: str = "annotator.check_judge(...)",
-        *,
-        resume: bool = False,
-    ) -> "JudgeCheck":
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> "JudgeCheck":
         """Judge the traces in every variant and compare them; raises as :func:`check_judge`."""
         from annotator.calibration.stability import measure_stability
 
@@ -160,7 +154,7 @@ def check_judge(
     refuse_running_loop("call annotator.check_judge in a thread of its own")
     loaded, run = open_traces(traces)
     plan = plan_check(loaded, run, rubric, judge, out=Path(out), resume=resume, **options)
-    return plan.run(on_notice, resume=resume)
+    return plan.run(on_notice, "annotator.check_judge(...)", resume=resume)
 
 
 def plan_check(

@@ -55,7 +55,7 @@ def tune(
     refuse_running_loop("call annotator.tune in a thread of its own")
     loaded, run = open_traces(traces)
     plan = plan_tuning(loaded, run, labels, rubric, judge, out=Path(out), **options)
-    return plan.run(on_notice, resume=resume)
+    return plan.run(on_notice, "annotator.tune(...)", resume=resume)
 
 
 def plan_tuning(

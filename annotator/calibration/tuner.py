@@ -64,13 +64,7 @@ class Tuner:
     proposals: int = 0
     stage: int = 0
 
-    def run(
-        self,
-        on_notice: Callable[[str], None] = ignore,
-        command: str = "annotator.tune(...)",
-        *,
-        resume: bool = False,
-    ) -> Tuning:
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> Tuning:
         """Tune, and write the result; raises as :func:`annotator.tune`."""
         self.notice = on_notice
         return asyncio.run(self._tune(command, resume=resume))

@@ -203,15 +203,18 @@ def make_judge_settings(
     Without ``--judge``, the options change the judge of the run, which no variable of the
     environment replaces.
     """
-    recorded = api.restore_settings(run) if run and not name else None
-    if recorded == "rules" and not (named or is_given("models")):
-        return None
-    explicit = set(filter(is_given, options))
-    file: Path | Mapping[str, Any] | None = recorded if isinstance(recorded, Mapping) else None
+    named = named or is_given("models")
+    file: Path | Mapping[str, Any] | None = None
     if name and is_judge_file(name):
         file = Path(name)
+    elif run and not name and (run.judge.startswith("llm:") or not named):
+        recorded = api.restore_settings(run)
+        if isinstance(recorded, str):
+            return None  # rules
+        file = recorded
     if not file and (name not in (None, "llm") or not (named or options["models"])):
         return None
+    explicit = set(filter(is_given, options))
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 

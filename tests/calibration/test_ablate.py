@@ -202,14 +202,17 @@ def test_a_critic_is_a_setting_that_arms_differ_in(study, annotate_cli):
 def test_in_python_the_arms_are_a_data_frame(study):
     with Server(judge) as server:
         settings = {"model": "right", "base_url": server.url}
-        vary = {"model": ["idle", "right"]}
+        vary = {"model": ["idle", "right"], "samples": [1]}
         result = annotator.ablate(
             "traces.jsonl", "labels.jsonl", vary, rubric="slips.yaml", judge=settings, out="trial"
         )
     frame = result.to_pandas().set_index("arm")
-    assert frame["agreement"].to_dict() == {"model=idle": 5 / 16, "model=right": 1}
+    assert frame["agreement"].to_dict() == {
+        "model=idle,samples=1": 5 / 16,
+        "model=right,samples=1": 1,
+    }
     assert frame["winner"].tolist() == [False, True]
-    assert frame.loc["model=right", "difference_low"] == result.arms[1].difference.low
+    assert frame.loc["model=right,samples=1", "difference_low"] == result.arms[1].difference.low
 
 
 def test_answers_that_come_in_a_file(study, annotate_cli):

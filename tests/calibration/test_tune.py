@@ -409,14 +409,16 @@ def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None
     assert "CLOSE CALLS\n- If both, none.\n" in f"{derived.instructions}\n"
 
 
-def test_a_run_gives_traces_redaction_and_judge(annotate_cli, labelled) -> None:
+def test_a_run_gives_traces_redaction_and_judge(annotate_cli, labelled, monkeypatch) -> None:
     with Server(Scripted(propose(IDLE, MENDING))) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1))
         run = ("logs", "--rubric", "faults.yaml", *model, "--redact", "--out", "run")
         assert annotate_cli(*run).code == 0
+        monkeypatch.setenv("ANNOTATOR_MODEL", "other")
         more = ("--labels", "labels.jsonl", "--rubric", "faults.yaml", "--folds", 2)
         done = annotate_cli("tune", "run", *more, "--out", "out")
         assert "kappa 0.19 → 1.00" in done.out, done.err
+        assert {each.body["model"] for each in server.seen} == {"m"}
         bodies = [json.dumps(each.body) for each in server.seen]
         assert len(set(bodies)) == len(bodies)  # what the run was answered is known
         assert not any("ann@example.org" in body for body in bodies)

@@ -69,10 +69,9 @@ class Proposer(LLMJudge):
             except TooLong as error:
                 verdict = Verdict(error=str(error), failure=error.failure)
                 prompt = replace(prompt, limit=max(len(prompt.differences) // 2, 1))
-        if cache := self.session.cache:
-            cache.bill(judge_call.keys)
-            if verdict.error and (not self.outbox or self.outbox.asks_again):
-                cache.forget(judge_call.bad)
+        if not verdict.error:
+            judge_call.bad.clear()
+        self._bill(judge_call)
         proposal = verdict.proposal if isinstance(verdict, ProposalVerdict) else Proposal()
         return KeptProposal(request, proposal, judge_call.usage, verdict.error)
 
