@@ -31,7 +31,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
-from annotator.api.tuning import forecast_tuning, tune
+from annotator.api.tuning import plan_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -75,7 +75,6 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
-    "forecast_tuning",
     "group_calibrations",
     "group_runs",
     "is_run",
@@ -88,6 +87,7 @@ __all__ = [
     "open_traces",
     "plan_ablation",
     "plan_check",
+    "plan_tuning",
     "project_usage",
     "restore_settings",
     "summarize",

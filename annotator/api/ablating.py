@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -15,21 +14,38 @@ from annotator.base.errors import SettingsError
 from annotator.base.files import write_file
 from annotator.base.plugins import is_plugin
 from annotator.base.text import dump_json, find_repeated, suggest
-from annotator.judges.build import ModelSettings, dump_settings, parse_settings, read_settings
+from annotator.judges.build import (
+    ModelSettings,
+    dump_settings,
+    is_judge_file,
+    parse_settings,
+    read_settings,
+)
 from annotator.rubrics import Rubric, load_rubric
-from annotator.rubrics.annotations import Annotation
 from annotator.rubrics.changes import dump_rubric, strip_examples
-from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
-from annotator.runs.execute import Only, explain_skip, ignore, refuse_running_loop
+from annotator.runs.arms import (
+    Arm,
+    SelectedTraces,
+    Trial,
+    extract_limits,
+    forecast_arms,
+    run_trial,
+)
+from annotator.runs.execute import ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.manifest import Criteria, IfRejected
-from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.runs.restore import (
+    open_traces,
+    restore_criteria,
+    restore_rubric,
+    restore_settings,
+)
 from annotator.runs.run import Run
 from annotator.runs.verdicts import make_annotation
-from annotator.traces import Ignored, Trace, Traces
+from annotator.traces import Traces
 
 if TYPE_CHECKING:  # statistics are slow to import
-    from annotator.calibration.ablation import Ablation, Cost, DevLabels
+    from annotator.calibration.ablation import Ablation, Cost
+    from annotator.calibration.matching import Reference
     from annotator.calibration.model import Request
 
 Vary = Mapping[str, Sequence[str]]
@@ -37,52 +53,33 @@ Vary = Mapping[str, Sequence[str]]
 JudgeMaker = Callable[[Mapping[str, Any]], ModelSettings]
 """Returns the judge with some settings changed, by the names of a judge file."""
 
-_OF_RUBRIC = ("rubric", "examples")  # the keys that are not about the judge
+_NOT_OF_MODEL = ("rubric", "examples", "judge")  # keys
 
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """Arms to be judged and measured.
-
-    Attributes:
-        varied: the settings that the arms differ in, with each arm's values.
-        derived: the numbers of the arms whose rubric is in no file.
-        dev: the labels that the arms are compared with.
-    """
+    """Arms to be judged, and the labels to compare them with."""
 
     trial: Trial
-    varied: tuple[Mapping[str, str], ...]
-    derived: frozenset[int]
-    dev: "DevLabels"
+    reference: "Reference"
     request: "Request"
 
     def forecast(self) -> Forecast:
         """Return the expected usage of all arms, without calls; raises as :func:`ablate`."""
         return forecast_arms(self.trial)
 
-    def run(
-        self,
-        on_notice: Callable[[str], None] = ignore,
-        command: str = "annotator.ablate(...)",
-        *,
-        resume: bool = False,
-    ) -> "Ablation":
-        """Judge the labelled traces in every arm, and compare the arms; raises as
-        :func:`ablate`.
-        """
-        from annotator.calibration.ablation import JudgedArm, measure_arms
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> "Ablation":
+        """Judge the labelled traces in every arm, and compare the arms; raises as ablate."""
+        from annotator.calibration.ablation import measure_arms
         from annotator.calibration.ledger import note_looks
 
-        for note in self.dev.notes:
+        for note in self.reference.notes:
             on_notice(note)
         runs = run_trial(self.trial, on_notice, command, resume=resume)
-        arms = [
-            JudgedArm(arm.name, varied, run, partial(self._expect_cost, arm))
-            for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
-        ]
-        result = measure_arms(arms, self.dev, self.request)
-        labels = self.dev.labels
-        note_looks(runs, result.rubric, labels, result.split, self.request, on_notice)
+        arms, reference = self.trial.arms, self.reference
+        result = measure_arms(arms, runs, reference, self.request, self._expect_cost)
+        labels, split = reference.labels, reference.split
+        note_looks(runs, result.rubric, labels, split, self.request, on_notice)
         self._write(result)
         return result
 
@@ -90,12 +87,10 @@ class AblationPlan:
         """Return the expected cost of a trace if no answer is known."""
         from annotator.calibration.ablation import make_cost
 
-        judge = arm.judge
-        if isinstance(judge, ModelSettings):
-            judge = replace(judge, cached=False)
+        if isinstance(arm.judge, ModelSettings):
+            arm = replace(arm, judge=replace(arm.judge, cached=False))
         nowhere = self.trial.folder / "none"  # of its own run nothing is left to judge
-        trial = replace(self.trial, arms=[replace(arm, judge=judge)], folder=nowhere)
-        expected = forecast_arms(trial)
+        expected = forecast_arms(replace(self.trial, arms=[arm], folder=nowhere))
         return make_cost(expected.usage.high, max(1, expected.judged))
 
     def _write(self, result: "Ablation") -> None:
@@ -109,21 +104,19 @@ class AblationPlan:
         arm = self.trial.arms[result.winner]
         if isinstance(arm.judge, ModelSettings):
             write_file(folder / "judge.yaml", dump_settings(arm.judge))
-        if result.winner in self.derived:
+        if arm.values.get("examples") == "off":
             write_file(folder / "rubric.yaml", dump_rubric(arm.rubric))
 
 
 def ablate(
     traces: str | Path | Traces | Sequence[str | Path],
     labels: str | Path | Sequence[str | Path],
-    vary: Vary,
+    vary: Mapping[str, Sequence[object]],
     *,
     rubric: str | Rubric | None = None,
     judge: str | Path | Mapping[str, Any] | None = None,
     out: str | Path,
     resume: bool = False,
-    max_cost: float | None = None,
-    concurrency: int = 8,
     on_notice: Callable[[str], None] = ignore,
     **options: Any,
 ) -> "Ablation":
@@ -138,17 +131,17 @@ def ablate(
         labels: people's labels.
         vary: the values of each setting, such as ``{"model": ["gpt-5", "gpt-5-mini"]}``: ``rubric``
             (names or files), ``examples`` (``on``, ``off``: the rubric's examples and near misses),
-            ``judge`` (``llm``, ``rules`` or a plug-in) and every name of a judge file. The arms are
-            all combinations; the first one is the base.
+            ``critic`` (``none``, ``same`` or a model), ``judge`` (``llm``, ``rules`` or a plug-in)
+            and every name of a judge file. The arms are all combinations; the first one is the
+            base.
         rubric: the rubric of the arms that vary none.
         judge: a model's name, a judge file, its settings, ``rules``, or a plug-in.
         out: the directory of the arms and of the result.
         resume: go on with the arms in ``out``.
-        max_cost: in dollars, for all arms together.
-        concurrency: the most calls in flight.
         on_notice: called with messages for the user.
-        options: ``annotators``, ``cluster``, ``design``, ``ledger``, ``confidence`` and ``seed`` of
-            :class:`annotator.calibration.model.Request`.
+        options: ``max_cost`` (in dollars, for all arms together), ``concurrency`` (the most calls
+            in flight); ``annotators``, ``cluster``, ``design``, ``ledger``, ``confidence`` and
+            ``seed`` of :class:`annotator.calibration.model.Request`.
 
     Raises:
         BudgetReached: the next call may bring all arms above ``max_cost``.
@@ -157,35 +150,26 @@ def ablate(
     """
     refuse_running_loop("call annotator.ablate in a thread of its own")
     loaded, run = open_traces(traces)
-    source = restore_settings(run) if run and judge is None else judge
-    if source in (None, "rules"):
-        source = {} if "model" in vary else "rules"
-    if not isinstance(source, Mapping):
-        source = str(source)
-    is_maker = isinstance(source, Mapping) or not (source == "rules" or _is_plugin(source))
-    plan = plan_ablation(
-        *(loaded, run, labels, vary),
-        rubric=rubric,
-        judge=make_settings(source) if is_maker else str(source),
-        out=Path(out),
-        max_cost=max_cost,
-        concurrency=concurrency,
-        **options,
-    )
-    return plan.run(on_notice, resume=resume)
+    if judge is None:
+        judge = restore_settings(run) if run else "rules"
+    if judge == "rules" and "model" in vary:
+        judge = {}
+    values = {key: [str(value) for value in each] for key, each in vary.items()}
+    maker = _make_judge(judge)
+    plan = plan_ablation(loaded, run, labels, values, rubric, maker, out=Path(out), **options)
+    return plan.run(on_notice, "annotator.ablate(...)", resume=resume)
 
 
-def make_settings(judge: str | Mapping[str, Any]) -> JudgeMaker:
-    """Return a function that makes a judge from a model's name, a judge file or settings."""
+def _make_judge(judge: str | Path | Mapping[str, Any]) -> JudgeMaker | str:
+    """Return a function that makes a judge of models; the name of another judge stays."""
     if isinstance(judge, Mapping):
         return lambda varied: parse_settings(judge, over=varied)
-    if judge.endswith((".yaml", ".yml")):
-        return lambda varied: read_settings(Path(judge), over=varied)
-    return lambda varied: parse_settings({"model": judge}, over=varied)
-
-
-def _is_plugin(judge: object) -> bool:
-    return isinstance(judge, str) and is_plugin("judges", judge)
+    name = str(judge)
+    if is_judge_file(name):
+        return lambda varied: read_settings(Path(name), over=varied)
+    if name == "rules" or is_plugin("judges", name):
+        return name
+    return lambda varied: parse_settings({"model": name}, over=varied)
 
 
 def plan_ablation(
@@ -193,14 +177,10 @@ def plan_ablation(
     run: Run | None,
     labels: str | Path | Sequence[str | Path],
     vary: Vary,
-    *,
     rubric: str | Rubric | None,
     judge: JudgeMaker | str,
+    *,
     out: Path,
-    max_cost: float | None = None,
-    concurrency: int = 8,
-    batch_file: Path | None = None,
-    batch_results: tuple[Path, ...] = (),
     **options: Any,
 ) -> AblationPlan:
     """Return the arms and the labelled traces; arguments and errors as :func:`ablate`.
@@ -208,90 +188,60 @@ def plan_ablation(
     ``run``: the run of these traces, if there is one; ``judge``: the function that makes the judge
     of an arm, or ``rules`` or a plug-in.
     """
-    from annotator.calibration.ablation import check_labels, read_dev_labels
+    from annotator.calibration.judged_sample import JudgedSample
+    from annotator.calibration.matching import match_labels, read_reference
 
-    check_vary(vary, judge)
-    if isinstance(rubric, Rubric):
-        base = rubric
-    elif run and (rubric or "rubric" not in vary):
-        base = restore_rubric(run, rubric)
-    elif rubric or "rubric" in vary:
-        base = load_rubric(rubric or vary["rubric"][0])
-    else:
-        raise SettingsError("--rubric is missing: name one, or several with --vary rubric=A,B")
-    only, criteria = "rubric", Criteria()
-    if run:
-        only = run.manifest.only or only
-        criteria = Criteria(cast("IfRejected", run.manifest.rejected), run.manifest.least_read)
-    arms: list[Arm] = []
-    varied: list[Mapping[str, str]] = []
-    derived: set[int] = set()
+    _check_vary(vary, judge)
+    base = restore_rubric(run, rubric or (vary["rubric"][0] if "rubric" in vary else None))
+    only, criteria = restore_criteria(run)
+    arms = []
     for values in _list_combinations(vary):
-        arm_rubric, is_derived = _make_rubric(values, base)
-        _check_codes(arm_rubric, base)
-        name = values.get("judge", "llm")
-        settings: Any = name if name != "llm" else judge
-        if callable(settings):
-            settings = settings(_read_settings(values))
-        if is_derived:
-            derived.add(len(arms))
-        arms.append(Arm(_name_arm(values), arm_rubric, settings, criteria=criteria))
-        varied.append(values)
+        source: Any = values.get("judge", "llm")
+        if source == "llm":
+            source = judge(_read_settings(values)) if callable(judge) else judge
+        arms.append(
+            Arm(_name_arm(values), _make_rubric(values, base), source, values, criteria=criteria)
+        )
     for name in find_repeated(arm.name for arm in arms):
         raise SettingsError(
             f"--vary: two arms would be in the directory {name!r}: rename a rubric file, or vary"
             " fewer settings"
         )
-    _check_limits(arms, max_cost, batch=bool(batch_file))
+    limits = extract_limits(options)
+    _check_limits(arms, limits)
     request = make_request(labels, rubrics=(base.id,), **options)
-    dev = read_dev_labels(base.scheme(), request, run, traces.places)
-    trial = Trial(
-        SelectedTraces(traces, dev.labels.keys()),
-        dev.labels.keys(),
-        arms,
-        out,
-        only=cast("Only", only),
-        concurrency=concurrency,
-        max_cost=max_cost,
-        batch_file=batch_file,
-        batch_results=batch_results,
-    )
-    check_labels(dev, _make_annotations(trial, base), base.scheme())
-    return AblationPlan(trial, tuple(varied), frozenset(derived), dev, request)
+    reference = read_reference(request, base.scheme(), run, traces.places, final=False)
+    selected = SelectedTraces(traces, reference.labels.keys())
+    # As if nothing were decided: wrong labels are found before anything is paid for.
+    judged = {item.id: make_annotation(item, base, "", "undecided") for item in selected.items}
+    sample = JudgedSample("", "", "", base.scheme(), selected=judged)
+    match_labels(sample, reference.labels, (), reference.design)
+    return AblationPlan(Trial(selected, out, arms, only, **limits), reference, request)
 
 
-def _make_annotations(trial: Trial, rubric: Rubric) -> Iterator[Annotation]:
-    """Yield annotations of a judge that decides no trace."""
-    for item in trial.traces.find():
-        if isinstance(item, Trace) and (reason := explain_skip(item, rubric, trial.only)):
-            yield make_annotation(item, rubric, "", "skipped", reason=reason)
-        elif not isinstance(item, Ignored):
-            yield make_annotation(item, rubric, "", "undecided")
-
-
-def _check_limits(arms: Sequence[Arm], max_cost: float | None, *, batch: bool) -> None:
+def _check_limits(arms: Sequence[Arm], limits: Mapping[str, Any]) -> None:
     """Raise :class:`SettingsError` if a limit is not for these arms."""
-    plugins = [arm.judge for arm in arms if _is_plugin(arm.judge)]
-    if plugins and max_cost is not None:
+    plugins = [x.judge for x in arms if isinstance(x.judge, str) and x.judge != "rules"]
+    if plugins and limits.get("max_cost") is not None:
         raise SettingsError(
             f"--max-cost bounds what the llm judge spends, not the judge {plugins[0]}: leave it out"
         )
     settings = [arm.judge for arm in arms if isinstance(arm.judge, ModelSettings)]
     models = sorted({model.model for each in settings for model in each.models})
-    if batch and len(models) > 1:
+    if limits.get("batch_file") and len(models) > 1:
         raise SettingsError(
             f"--batch-file: a batch is of one model, and these arms have {', '.join(models)}: write"
             " a file for each model, with an --out of its own"
         )
 
 
-def check_vary(vary: Vary, judge: JudgeMaker | str) -> None:
+def _check_vary(vary: Vary, judge: JudgeMaker | str) -> None:
     """Raise :class:`SettingsError` unless each key is a setting of the judge or of the rubric, with
     values that differ.
     """
     from annotator.judges.llm.settings import SETTING_NAMES
 
-    names = [*_OF_RUBRIC, "judge", *SETTING_NAMES]
+    names = [*_NOT_OF_MODEL, *SETTING_NAMES]
     if not vary:
         raise SettingsError("--vary is missing: name a setting and its values, model=A,B say")
     for key, values in vary.items():
@@ -302,9 +252,9 @@ def check_vary(vary: Vary, judge: JudgeMaker | str) -> None:
             )
         if not values or len({*values}) < len(values) or "" in values:
             raise SettingsError(f"--vary {key}: expected values that differ, separated by commas")
-        if judge_name := "" if callable(judge) or key in (*_OF_RUBRIC, "judge") else judge:
+        if not callable(judge) and key not in _NOT_OF_MODEL:
             raise SettingsError(
-                f"--vary {key}: the judge {judge_name} has no such setting; name a model with"
+                f"--vary {key}: the judge {judge} has no such setting; name a model with"
                 " --model, or several with --vary model=A,B"
             )
     for value in vary.get("examples", ()):
@@ -313,7 +263,7 @@ def check_vary(vary: Vary, judge: JudgeMaker | str) -> None:
     for value in vary.get("judge", ()):
         if value == "llm" and not callable(judge):
             raise SettingsError("--vary judge=llm: name a model with --model")
-        if value not in ("llm", "rules") and not _is_plugin(value):
+        if value not in ("llm", "rules") and not is_plugin("judges", value):
             raise SettingsError(
                 f"--vary judge: expected llm, rules or a plug-in (module:name), found {value!r}"
             )
@@ -325,43 +275,43 @@ def _list_combinations(vary: Vary) -> Iterator[dict[str, str]]:
     for values in product(*vary.values()):
         arm = dict(zip(vary, values, strict=True))
         if arm.get("judge", "llm") != "llm":
-            arm = {key: value for key, value in arm.items() if key in (*_OF_RUBRIC, "judge")}
+            arm = {key: value for key, value in arm.items() if key in _NOT_OF_MODEL}
         if arm not in seen:
             seen.append(arm)
             yield arm
 
 
-def _make_rubric(values: Mapping[str, str], base: Rubric) -> tuple[Rubric, bool]:
-    """Return the rubric of an arm, and whether it is derived."""
+def _make_rubric(values: Mapping[str, str], base: Rubric) -> Rubric:
+    """Return the rubric of an arm.
+
+    Raises:
+        SettingsError: labels by one rubric are not labels by the other.
+    """
     rubric = load_rubric(values["rubric"]) if "rubric" in values else base
-    if values.get("examples") == "off":
-        return strip_examples(rubric), True
-    return rubric, False
-
-
-def _check_codes(rubric: Rubric, base: Rubric) -> None:
-    """Raise :class:`SettingsError` unless labels by one rubric are labels by the other."""
     codes = [{code.id for code in each.codes} for each in (rubric, base)]
     if rubric.id != base.id or codes[0] != codes[1]:
         raise SettingsError(
             f"--vary rubric: {rubric.id} has other codes than {base.id}, or another id: people's"
             " labels by one are not labels by the other"
         )
+    return strip_examples(rubric) if values.get("examples") == "off" else rubric
 
 
 def _read_settings(values: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of a model among those of an arm, as values."""
     settings: dict[str, Any] = {}
     for key, text in values.items():
-        if key in (*_OF_RUBRIC, "judge"):
+        if key in _NOT_OF_MODEL:
             continue
         if key == "model":
             settings["models"] = (text,)
-            continue
-        try:
-            settings[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise SettingsError(f"--vary {key}={text}: not a value of YAML") from error
+        elif key == "critic":
+            settings["critic"] = None if text == "none" else text
+        else:
+            try:
+                settings[key] = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise SettingsError(f"--vary {key}={text}: not a value of YAML") from error
     return settings
 
 

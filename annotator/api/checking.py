@@ -2,31 +2,34 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from annotator.api.ablating import make_settings
-from annotator.base.errors import (
-    AnnotatorError,
-    BudgetReached,
-    SettingsError,
-    UnreadableTrace,
-)
+from annotator.base.errors import AnnotatorError, BudgetReached, SettingsError, UnreadableTrace
 from annotator.base.files import read_bounded, write_file
 from annotator.base.text import dump_json, format_count, suggest
 from annotator.judges.build import ModelSettings, build_judge
 from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
-from annotator.rubrics.annotations import Usage
 from annotator.rubrics.changes import dump_rubric, shuffle_codes
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
-from annotator.runs.execute import Only, explain_skip, ignore, refuse_running_loop
+from annotator.runs.execute import (
+    Only,
+    RubricSource,
+    explain_skip,
+    ignore,
+    refuse_running_loop,
+)
 from annotator.runs.forecast import Forecast
-from annotator.runs.manifest import Criteria, IfRejected
-from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.runs.restore import (
+    open_traces,
+    restore_criteria,
+    restore_model,
+    restore_rubric,
+)
 from annotator.runs.run import Run
 from annotator.traces import Trace, Traces, TraceSource
 from annotator.traces.clusters import DEFAULT_CLUSTER
@@ -47,15 +50,15 @@ class CheckPlan:
     """The base and its variants, and how to compare them.
 
     Attributes:
-        trial: its arms are the variants, and first the base unless ``run`` is it.
-        run: the run that is the base.
+        trial: its arms are the variants, and first the base unless ``base`` is a run.
+        base: the run that is the base.
         unwritten: the variant whose rubric in other words the model still has to write.
         notes: why variants are left out.
         options: those of :func:`annotator.calibration.stability.measure_stability`.
     """
 
     trial: Trial
-    run: Run | None
+    base: Run | None
     unwritten: Arm | None
     notes: tuple[str, ...]
     options: Mapping[str, Any]
@@ -72,13 +75,7 @@ class CheckPlan:
             expected.usage += _make_author(arm.judge, offline=True).expects_paraphrase(arm.rubric)
         return expected
 
-    def run_check(
-        self,
-        on_notice: Callable[[str], None] = ignore,
-        command: str = "annotator.check_judge(...)",
-        *,
-        resume: bool = False,
-    ) -> "JudgeCheck":
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> "JudgeCheck":
         """Judge the traces in every variant and compare them; raises as :func:`check_judge`."""
         from annotator.calibration.stability import measure_stability
 
@@ -89,8 +86,8 @@ class CheckPlan:
         )
         runs = run_trial(trial, on_notice, command, resume=resume)
         by_name = {arm.name: run for arm, run in zip(trial.arms, runs, strict=True)}
-        base = self.run or by_name.pop(_BASE)
-        result = measure_stability(base, by_name, sorted(trial.trace_ids), **self.options)
+        base = self.base or by_name.pop(_BASE)
+        result = measure_stability(base, by_name, sorted(trial.traces.trace_ids), **self.options)
         write_file(trial.folder / "check.json", dump_json(asdict(result), 1) + "\n")
         return result
 
@@ -106,7 +103,9 @@ class CheckPlan:
         write_file(self.paraphrase_file.with_suffix(".json"), f"{usage}\n")
         write_file(self.paraphrase_file, dump_rubric(rubric))
         arms = [replace(x, rubric=rubric) if x is arm else x for x in self.trial.arms]
-        return replace(self.trial, arms=arms, max_cost=_subtract(self.trial, author.overhead))
+        return replace(
+            self.trial, arms=arms, max_cost=self.trial.subtract(author.overhead.cost_usd)
+        )
 
 
 def _make_author(settings: ModelSettings, *, offline: bool) -> Any:
@@ -120,15 +119,9 @@ def _make_author(settings: ModelSettings, *, offline: bool) -> Any:
     return Paraphraser(built.members[0].options, built.session)
 
 
-def _subtract(trial: Trial, usage: Usage) -> float | None:
-    """Return the dollars that are left for the arms."""
-    left = trial.max_cost
-    return None if left is None else max(left - (usage.cost_usd or 0.0), 0.0)
-
-
 def check_judge(
     traces: TraceSource | Traces,
-    rubric: str | Rubric | None = None,
+    rubric: RubricSource | None = None,
     judge: str | Path | Mapping[str, Any] | ModelSettings | None = None,
     *,
     out: str | Path,
@@ -160,33 +153,26 @@ def check_judge(
     """
     refuse_running_loop("call annotator.check_judge in a thread of its own")
     loaded, run = open_traces(traces)
-    source: Any = restore_settings(run) if run and judge is None else judge
-    if isinstance(source, (str, Path, Mapping)) and source != "rules":
-        source = make_settings(source if isinstance(source, Mapping) else str(source))({})
-    model = source if isinstance(source, ModelSettings) else None
-    plan = plan_check(loaded, run, rubric, model, out=Path(out), resume=resume, **options)
-    return plan.run_check(on_notice, resume=resume)
+    plan = plan_check(loaded, run, rubric, judge, out=Path(out), resume=resume, **options)
+    return plan.run(on_notice, "annotator.check_judge(...)", resume=resume)
 
 
 def plan_check(
     traces: Traces,
     run: Run | None,
-    rubric: str | Rubric | None,
-    judge: ModelSettings | None,
+    rubric: RubricSource | None,
+    judge: Any,
     *,
     out: Path,
     resume: bool = False,
     n: int = 40,
     variants: Sequence[str] = VARIANTS,
     paraphrase: Path | None = None,
+    seed: int = 0,
     maximum: float = 0.2,
-    max_cost: float | None = None,
-    concurrency: int = 8,
-    batch_file: Path | None = None,
-    batch_results: tuple[Path, ...] = (),
     cluster: tuple[str, ...] = DEFAULT_CLUSTER,
     confidence: float = 0.95,
-    seed: int = 0,
+    **limits: Any,
 ) -> CheckPlan:
     """Return the plan of a check; arguments and errors as :func:`check_judge`.
 
@@ -198,34 +184,19 @@ def plan_check(
         if name not in VARIANTS:
             names = f"{suggest(name, VARIANTS)}; there are {', '.join(VARIANTS)}"
             raise SettingsError(f"--variants {name}: no such one{names}")
-    if judge is None or judge.finder:
-        raise SettingsError("only a judge that asks a model is checked: name a model with --model")
-    if judge.batch:
-        raise SettingsError(
-            "--batch would wait for one variant after the other: use --batch-file, which has all"
-        )
-    if run and not isinstance(rubric, Rubric):
-        rubric = restore_rubric(run, rubric)
-    elif rubric is None:
-        raise SettingsError("--rubric NAME|FILE is missing")
-    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-    only: Only = "rubric"
-    base = Arm(_BASE, rubric, judge)
-    if run:
-        only = cast("Only", run.manifest.only or only)
-        criteria = Criteria(cast("IfRejected", run.manifest.rejected), run.manifest.least_read)
-        base = replace(base, criteria=criteria)
+    settings, rubric = restore_model(run, judge), restore_rubric(run, rubric)
+    only, criteria = restore_criteria(run)
+    base = Arm(_BASE, rubric, settings, criteria=criteria)
     ids = sorted(_list_judged(traces, run, rubric, only))
     drawn_ids = Random(seed).sample(ids, min(n, len(ids)))  # noqa: S311 - no secret
     selected = SelectedTraces(traces, drawn_ids)
-    here = list(selected)
+    here = [item for item in selected.items if isinstance(item, Trace)]
     if not here or len(here) < len(drawn_ids):
         raise AnnotatorError(
             f"of {format_count(len(drawn_ids), 'judged trace')} {len(here)} can be read in"
             f" {', '.join(traces.places)}: there must be one at least, and all that the run judged"
         )
-    limits = (concurrency, max_cost, batch_file, batch_results)
-    trial = Trial(selected, drawn_ids, (), out, only, *limits)
+    trial = Trial(selected, out, only=only, **limits)
     written = out / "paraphrase.yaml"
     if not paraphrase and written.exists():
         if not resume:
@@ -233,13 +204,13 @@ def plan_check(
                 f"{out}: a check is there; go on with --resume, or name another --out"
             )
         paraphrase, about = written, json.loads(read_bounded(written.with_suffix(".json")))
-        trial = replace(trial, max_cost=_subtract(trial, Usage.from_fields(about)))
+        trial = replace(trial, max_cost=trial.subtract(about["cost_usd"]))
     arms, notes = [], []
     for name in dict.fromkeys(variants):
         arm, reason = _make_variant(name, base, here, seed)
         if name == _PARAPHRASE and paraphrase:
             arm = replace(arm, rubric=_read_paraphrase(paraphrase, rubric))
-        elif name == _PARAPHRASE and (batch_file or batch_results):
+        elif name == _PARAPHRASE and (trial.batch_file or trial.batch_results):
             reason = "with files of requests it needs --paraphrase FILE"
         if reason:
             notes.append(f"the variant {name} is left out: {reason}")
@@ -254,19 +225,13 @@ def plan_check(
         and run.judge_sha256 == manifest.judge_sha256
         and rubric.sha256 in {scheme.sha256 for scheme in run.schemes.values()}
     )
+    options = {"cluster": cluster, "maximum": maximum, "confidence": confidence, "seed": seed}
     return CheckPlan(
         trial=replace(trial, arms=arms if is_base else [base, *arms]),
-        run=run if is_base else None,
+        base=run if is_base else None,
         unwritten=next((x for x in arms if x.name == _PARAPHRASE and not paraphrase), None),
         notes=tuple(notes),
-        options={
-            "rubric": rubric.id,
-            "population": len(ids),
-            "cluster": cluster,
-            "maximum": maximum,
-            "confidence": confidence,
-            "seed": seed,
-        },
+        options={"rubric": rubric.id, "population": len(ids), **options},
     )
 
 
@@ -282,7 +247,7 @@ def _list_judged(traces: Traces, run: Run | None, rubric: Rubric, only: Only) ->
             yield trace.id
 
 
-def _make_variant(name: str, base: Arm, traces: Iterable[Trace], seed: int) -> tuple[Arm, str]:
+def _make_variant(name: str, base: Arm, traces: Sequence[Trace], seed: int) -> tuple[Arm, str]:
     """Return a variant of the base, and why it cannot be tried, or "". The rubric of the paraphrase
     is still to be written: until then it only has another hash.
     """

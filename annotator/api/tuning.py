@@ -1,18 +1,15 @@
 """Tuning a rubric on people's labels."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.api.calibrating import make_request
-from annotator.base.errors import AnnotatorError, SettingsError
-from annotator.judges.build import build_judge
-from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.arms import SelectedTraces, Trial
+from annotator.base.errors import AnnotatorError
+from annotator.runs.arms import SelectedTraces, Trial, extract_limits
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
-from annotator.runs.forecast import Forecast
-from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.runs.restore import open_traces, restore_model, restore_rubric
+from annotator.runs.run import Run
 from annotator.traces import Traces, TraceSource
 
 if TYPE_CHECKING:  # statistics and models are slow to import
@@ -27,6 +24,8 @@ def tune(
     judge: Any = None,
     *,
     out: str | Path,
+    resume: bool = False,
+    on_notice: Callable[[str], None] = ignore,
     **options: Any,
 ) -> "Tuning":
     """Improve a rubric on people's labels, and measure on other tasks whether that helped.
@@ -41,11 +40,12 @@ def tune(
         rubric: the rubric to improve.
         judge: a model's name, a judge file, or settings (:func:`llm`).
         out: the directory of the result, and of the runs that it rests on.
+        resume: go on with what is in ``out``.
+        on_notice: called with messages for the user.
         options: ``candidates`` (tried in a round, 6), ``rounds`` (1), ``folds`` (that check, 4),
-            ``quote_traces`` (examples may quote labelled traces), ``resume`` (go on with what is in
-            ``out``), ``max_cost`` (in dollars, for everything), ``concurrency``, ``on_notice``,
-            ``on_progress``; ``final`` (open the test split), ``seed``, ``annotators``, ``cluster``
-            and others of a calibration.
+            ``quote_traces`` (examples may quote labelled traces), ``max_cost`` (in dollars, for
+            everything), ``concurrency``, ``on_progress``; ``final`` (open the test split),
+            ``seed``, ``annotators``, ``cluster`` and others of a calibration.
 
     Raises:
         BudgetReached: the next call may cost more than is left; ``resume=True`` goes on.
@@ -53,77 +53,52 @@ def tune(
         AnnotatorError: labels, rubric, traces or judge cannot be used, or there are too few labels.
     """
     refuse_running_loop("call annotator.tune in a thread of its own")
-    return asyncio.run(_prepare(traces, labels, rubric, judge, out=out, **options).tune())
+    loaded, run = open_traces(traces)
+    plan = plan_tuning(loaded, run, labels, rubric, judge, out=Path(out), **options)
+    return plan.run(on_notice, "annotator.tune(...)", resume=resume)
 
 
-def forecast_tuning(*arguments: Any, **options: Any) -> Forecast:
-    """Return the usage that :func:`tune` is expected to need, without calls; as its arguments."""
-    return _prepare(*arguments, **options).forecast()
-
-
-def _prepare(
-    traces: TraceSource | Traces,
-    labels: Any,
+def plan_tuning(
+    traces: Traces,
+    run: Run | None,
+    labels: str | Path | Sequence[str | Path],
     rubric: RubricSource | None,
     judge: Any,
     *,
-    out: str | Path,
+    out: Path,
     candidates: int = 6,
     rounds: int = 1,
     folds: int = 4,
     quote_traces: bool = False,
-    resume: bool = False,
-    max_cost: float | None = None,
-    concurrency: int = 8,
-    batch_file: Path | None = None,
-    batch_results: tuple[Path, ...] = (),
-    on_notice: Callable[[str], None] = ignore,
     on_progress: Callable[[RunProgress], None] = ignore,
     **options: Any,
 ) -> "Tuner":
-    from annotator.calibration.matching import select_labels, select_split
-    from annotator.calibration.sample.design import list_trace_ids
+    """Return the plan of a tuning; arguments and errors as :func:`tune`. ``run``: the run of these
+    traces, if there is one.
+    """
+    from annotator.calibration.matching import read_reference
     from annotator.calibration.tuner import Tuner
     from annotator.calibration.tuning import TuningPlan
 
-    traces, run = open_traces(traces)
-    judge = judge or (restore_settings(run) if run else "rules")
-    if run and not isinstance(rubric, Rubric):
-        rubric = restore_rubric(run, None if rubric is None else str(rubric))
-    if rubric is None:
-        raise SettingsError("--rubric NAME|FILE is missing: the rubric to improve")
-    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(str(rubric))
-    settings = build_judge(judge, offline=True).settings
-    if settings is None:
-        raise SettingsError("tuning asks a model: name it with --model")
-    if settings.batch:
-        raise SettingsError(
-            "--batch would wait for one rubric after the other: use --batch-file, which has all of"
-            " a stage"
-        )
-    request, scheme = make_request(labels, **options), rubric.scheme()
-    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
-    read = request.labels.read(scheme, trace_ids, traces.places)
-    selected, annotators = select_labels(read, request.annotators)
-    dev, split = select_split(selected, final=False)
-    if request.final and split == "all":
+    settings = restore_model(run, judge)
+    rubric = restore_rubric(run, rubric)
+    limits = extract_limits(options)
+    request = make_request(labels, **options)
+    about = (request, rubric.scheme(), run, traces.places)
+    dev = read_reference(*about, final=False)
+    if request.final and dev.split == "all":
         raise AnnotatorError("--final opens the test split, and the labels have none")
-    test = select_split(selected, final=True)[0] if request.final else {}
+    test = read_reference(*about, final=True) if request.final else None
+    trace_ids = {*dev.labels, *(test.labels if test else ())}
     tuner = Tuner(
         rubric=rubric,
         settings=settings,
         request=request,
         plan=TuningPlan(candidates, rounds, folds, request.seed),
         quote_traces=quote_traces,
-        labels=dev,
+        dev=dev,
         test=test,
-        about={"split": split, "annotators": annotators},
-        trial=Trial(
-            *(SelectedTraces(traces, {*dev, *test}), (), (), Path(out), "rubric", concurrency),
-            *(max_cost, batch_file, batch_results),
-        ),
-        resume=resume,
-        notice=on_notice,
+        trial=Trial(SelectedTraces(traces, trace_ids), out, only="rubric", **limits),
         progress=on_progress,
     )
     tuner.check_labels()

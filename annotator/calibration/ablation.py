@@ -2,28 +2,26 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
-from annotator.calibration.ledger import (
-    hash_label_files,
-)
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
     MatchedLabels,
+    Reference,
     join_labels,
     match_labels,
-    select_labels,
-    select_split,
 )
 from annotator.calibration.model import OPEN, OPEN_ANSWERS, Request
-from annotator.calibration.sample.design import Design, find_design, list_trace_ids
-from annotator.labels import Label
-from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Usage
+from annotator.runs.arms import Arm
 from annotator.runs.run import Run
 from validation import Estimate, RaterAgreement
 from validation.selection import check_choice, compare_arms
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped]
 
 Unit = Literal["dollars", "tokens"]
 
@@ -39,23 +37,6 @@ class Cost:
     tokens: float
     calls: float
     n: int
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedArm:
-    """An arm with its run. ``settings``: those that the arms differ in; ``expect``: returns its
-    expected cost, which counts if the answers of some arm were known before.
-    """
-
-    name: str
-    settings: Mapping[str, str]
-    run: Run
-    expect: Callable[[], Cost]
-
-    @property
-    def scheme(self) -> Scheme:
-        """The rubric of the run."""
-        return next(iter(self.run.schemes.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,71 +109,65 @@ class Ablation:
         name = "-" if self.winner is None else self.arms[self.winner].name
         return f"<Ablation of {len(self.arms)} arms on {self.n} labels, winner {name}>"
 
+    def to_pandas(self) -> "DataFrame":
+        """Return a row for each arm, with its numbers in full precision."""
+        import pandas as pd
 
-@dataclass(frozen=True, slots=True)
-class DevLabels:
-    """The labels that may be used to choose, by trace, and the design that they were sampled by.
-
-    ``notes``: messages for the user.
-    """
-
-    labels: Mapping[str, Label]
-    design: Design | None
-    notes: tuple[str, ...] = ()
-
-
-def read_dev_labels(
-    scheme: Scheme, request: Request, run: Run | None, sources: Sequence[str]
-) -> DevLabels:
-    """Return the labels of the development split; without a split, all labels.
-
-    Args:
-        scheme: the rubric that they are for.
-        request: the label files, and whose labels decide.
-        run: a run of the same traces, which may have the design of the labels.
-        sources: the sources of the traces.
-
-    Raises:
-        AnnotatorError: the labels or their design cannot be read, or the annotator has to be
-            chosen.
-    """
-    paths = request.labels.paths
-    trace_ids = list_trace_ids(run, scheme.id, request.design, paths)
-    read = request.labels.read(scheme, trace_ids, sources)
-    labels = select_split(select_labels(read, request.annotators)[0], final=False)[0]
-    design, notes = find_design(run, labels, scheme.id, request.design, paths)
-    return DevLabels(labels, design, tuple(notes))
+        rows = [
+            {
+                **{"arm": arm.name, "rubric": self.rubric, "rubric_version": arm.rubric_version},
+                **{"rubric_sha256": arm.rubric_sha256, "judge": arm.judge},
+                **{"judge_sha256": arm.judge_sha256, "n": self.n},
+                **{"undecided": arm.undecided, "failed": arm.failed},
+                **_list_ends("agreement", arm.agreement.observed),
+                **_list_ends("kappa", arm.agreement.kappa),
+                **_list_ends("difference", arm.difference),
+                **{"p": arm.p, "p_holm": arm.adjusted, "standard_error": arm.standard_error},
+                "dollars_per_1000": None if arm.cost.dollars is None else 1000 * arm.cost.dollars,
+                "tokens_per_trace": arm.cost.tokens,
+                "calls_per_trace": arm.cost.calls,
+                "winner": n == self.winner,
+            }
+            for n, arm in enumerate(self.arms)
+        ]
+        return pd.DataFrame(rows)
 
 
-def check_labels(dev: DevLabels, annotations: Iterable[Annotation], scheme: Scheme) -> None:
-    """Raise :class:`AnnotatorError` if no trace has a label, or labels have no weights together.
-    ``annotations``: of the traces, as if every one of them were undecided or skipped.
-    """
-    selected = {annotation.trace_id: annotation for annotation in annotations}
-    sample = JudgedSample("", "", "", scheme, selected=selected)
-    match_labels(sample, dev.labels, (), dev.design)
+def _list_ends(name: str, number: Estimate | None) -> dict[str, float | None]:
+    if number is None:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+    return {name: number.value, f"{name}_low": number.low, f"{name}_high": number.high}
 
 
-def measure_arms(arms: Sequence[JudgedArm], dev: DevLabels, request: Request) -> Ablation:
+def measure_arms(
+    arms: Sequence[Arm],
+    runs: Sequence[Run],
+    reference: Reference,
+    request: Request,
+    expect_cost: Callable[[Arm], Cost],
+) -> Ablation:
     """Compare arms with labels, on the traces that all of them judged.
 
     Args:
         arms: at least one, with rubrics of one id and the same codes; the first one is the base.
-        dev: as of :func:`read_dev_labels`.
+        runs: of each arm.
+        reference: the labels that choose.
         request: the label files and the options of the statistics.
+        expect_cost: returns the expected cost of an arm, which counts if the answers of some arm
+            were known before.
 
     Raises:
         AnnotatorError: the arms have no labelled trace in common.
     """
-    base, labels = arms[0].scheme, dev.labels
+    base, labels, files = runs[0].scheme(arms[0].rubric.id), reference.labels, request.labels
     matches: list[MatchedLabels] = []
     measured: list[Cost] = []
-    for arm in arms:
-        sample = read_judged_sample(arm.run, base.id, select=set(labels), cluster=request.cluster)
-        matches.append(match_labels(sample, labels, request.cluster, dev.design))
+    for run in runs:
+        sample = read_judged_sample(run, base.id, select=set(labels), cluster=request.cluster)
+        matches.append(match_labels(sample, labels, request.cluster, reference.design))
         measured += filter(None, [_measure_cost(sample.selected.values())])
     # A forecast beside a measured cost would compare two different things.
-    costs = measured if len(measured) == len(arms) else [arm.expect() for arm in arms]
+    costs = measured if len(measured) == len(arms) else [expect_cost(arm) for arm in arms]
     common = set.intersection(*({trace.trace_id for trace in m.all} for m in matches))
     if not common:
         raise AnnotatorError("the arms judged no labelled trace in common")
@@ -200,34 +175,36 @@ def measure_arms(arms: Sequence[JudgedArm], dev: DevLabels, request: Request) ->
     human = [join_labels(trace.counted.human) for trace in matches[0].traces]
     answers = [[join_labels(trace.counted.judge) for trace in m.traces] for m in matches]
     prices, unit = _choose_unit(costs)
-    clusters, weights = matches[0].clusters, matches[0].weights
-    basis: dict[str, Any] = {
-        **{"clusters": clusters, "weights": weights},
-        **{"confidence": request.confidence, "seed": request.seed},
-    }
+    clusters, confidence = matches[0].clusters, request.confidence
+    basis: Any = {"clusters": clusters, "weights": matches[0].weights}
+    basis |= {"confidence": confidence, "seed": request.seed}
     compared = compare_arms(human, answers, prices, **basis)
     checked = check_choice(human, answers, prices, **basis)
     categories = None if base.choice == "many" else (*base.labels, *sorted(OPEN_ANSWERS))
+
+    def agree(judge: Sequence[str]) -> RaterAgreement:
+        return matches[0].agree(human, judge, categories, confidence)
+
     return Ablation(
         rubric=base.id,
-        split="all" if next(iter(labels.values())).split is None else "dev",
+        split=reference.split,
         annotators=tuple(sorted({label.annotator for label in labels.values()})),
-        label_files=tuple(map(str, request.labels.paths)),
-        labels_sha256=hash_label_files(request.labels.paths, request.labels.digests),
+        label_files=tuple(map(str, files.paths)),
+        labels_sha256=hash_label_files(files.paths, files.digests),
         n=len(human),
         tasks=None if clusters is None else len(set(clusters)),
         left_out=len(labels) - len(common),
         arms=tuple(
             ArmResult(
                 name=arm.name,
-                settings=arm.settings,
-                id=arm.run.id,
-                run=str(arm.run),
-                judge=arm.run.judge,
-                judge_sha256=arm.run.judge_sha256,
-                rubric_version=arm.scheme.version,
-                rubric_sha256=arm.scheme.sha256,
-                agreement=matches[n].agree(human, answers[n], categories, request.confidence),
+                settings=arm.values,
+                id=run.id,
+                run=str(run),
+                judge=run.judge,
+                judge_sha256=run.judge_sha256,
+                rubric_version=arm.rubric.version,
+                rubric_sha256=arm.rubric.sha256,
+                agreement=agree(answers[n]),
                 undecided=answers[n].count(OPEN["undecided"]),
                 failed=answers[n].count(OPEN["failed"]),
                 cost=costs[n],
@@ -236,17 +213,15 @@ def measure_arms(arms: Sequence[JudgedArm], dev: DevLabels, request: Request) ->
                 adjusted=compared.adjusted[n],
                 standard_error=compared.standard_errors[n],
             )
-            for n, arm in enumerate(arms)
+            for n, (arm, run) in enumerate(zip(arms, runs, strict=True))
         ),
         best=compared.best,
         winner=compared.winner,
         unit=unit,
-        checked=matches[0].agree(human, checked.answers, categories, request.confidence)
-        if checked
-        else None,
+        checked=agree(checked.answers) if checked else None,
         gain=checked.gain if checked else None,
         choices=tuple(checked.winners.count(n) for n in range(len(arms))) if checked else (),
-        confidence=request.confidence,
+        confidence=confidence,
         seed=request.seed,
     )
 

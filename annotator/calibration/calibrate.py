@@ -37,8 +37,7 @@ from annotator.calibration.matching import (
     describe_unlabelled,
     join_labels,
     match_labels,
-    select_labels,
-    select_split,
+    read_reference,
 )
 from annotator.calibration.model import (
     CORPUS_OF_SPLIT,
@@ -72,13 +71,12 @@ def measure_labels(run: Run, rubric: str, request: Request) -> RaterAgreement:
     Raises:
         AnnotatorError: as :func:`run_calibration`.
     """
-    scheme = run.schemes[rubric]
-    trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids, run.manifest.sources)
-    selected, _ = select_split(select_labels(labels, request.annotators)[0], final=request.final)
-    sample = read_judged_sample(run, rubric, select=set(selected), cluster=request.cluster)
-    design, _ = find_design(run, selected, rubric, request.design, request.labels.paths)
-    matched = match_labels(sample, selected, request.cluster, design)
+    scheme, sources = run.schemes[rubric], run.manifest.sources
+    reference = read_reference(request, scheme, run, sources, final=request.final)
+    sample = read_judged_sample(
+        run, rubric, select=reference.labels.keys(), cluster=request.cluster
+    )
+    matched = match_labels(sample, reference.labels, request.cluster, reference.design)
     return _agree(matched, scheme, (), request.confidence)
 
 
@@ -90,16 +88,14 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
             split has to be chosen.
     """
     # Read the labels, and match them with annotations.
-    scheme = run.schemes[rubric]
-    trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids, run.manifest.sources)
-    of_annotators, annotators = select_labels(labels, request.annotators)
-    labelled = {label.trace_id for label in labels.labels}
-    sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
-    selected, split = select_split(of_annotators, final=request.final)
+    scheme, sources = run.schemes[rubric], run.manifest.sources
+    reference = read_reference(request, scheme, run, sources, final=request.final)
+    labels, selected, design = reference.all, reference.labels, reference.design
+    split = reference.split
     if request.population == "corpus" and split != "all":
         raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
-    design, notes = find_design(run, selected, rubric, request.design, request.labels.paths)
+    labelled = {label.trace_id for label in labels.labels}
+    sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
     matched = match_labels(sample, selected, request.cluster, design)
 
     # Compare people with each other, and the judge with people and other runs.
@@ -167,7 +163,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         clusters=len(sample.clusters) if sample.clusters.named else None,
         cluster_by=request.cluster if sample.clusters.named else (),
         ids_sha256=sample.ids_sha256,
-        labels=_summarize_labels(request, annotators, split, matched, design),
+        labels=_summarize_labels(request, reference.annotators, split, matched, design),
         look=None,
         agreement=_agree(matched, scheme, (), request.confidence),
         agreement_of_all=_agree(
@@ -197,7 +193,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         ),
         warnings=(
             *labels.notes,
-            *notes,
+            *reference.notes,
             *_describe_labels(sample, matched, labels, selected, design, split),
             *(
                 f"No labelled trace was judged both here and in {other_run}: not compared."

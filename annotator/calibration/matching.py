@@ -12,12 +12,20 @@ from annotator.calibration.model import (
     Codes,
     CountedLabels,
     LabelledTrace,
+    Request,
     count_answer,
     count_labels,
 )
-from annotator.calibration.sample.design import UNDECIDED, Design
+from annotator.calibration.sample.design import (
+    UNDECIDED,
+    Design,
+    find_design,
+    list_trace_ids,
+)
 from annotator.labels import Label, Labels
+from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation
+from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
 from validation import RaterAgreement, measure_agreement
 
@@ -157,6 +165,46 @@ def select_split(labels: Mapping[str, Label], *, final: bool) -> tuple[dict[str,
         do = "leave --final out" if final else "open the test split with --final"
         raise AnnotatorError(f"{counts}: {do}")
     return selected, name
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The labels of one split that decide, by trace, and the design that they were sampled by.
+
+    ``all``: those of every annotator and split. ``notes``: messages about the design.
+    """
+
+    all: Labels
+    labels: Mapping[str, Label]
+    annotators: tuple[str, ...]
+    split: str
+    design: Design | None
+    notes: tuple[str, ...]
+
+
+def read_reference(
+    request: Request, scheme: Scheme, run: Run | None, sources: Sequence[str], *, final: bool
+) -> Reference:
+    """Return the labels for a rubric: of ``dev``, with ``final`` of ``test``; without a split, all.
+
+    Args:
+        request: the label files, and whose labels decide.
+        scheme: the rubric.
+        run: a run of the same traces, which may have the design of the labels.
+        sources: the sources of the traces.
+        final: opens the test split.
+
+    Raises:
+        AnnotatorError: the labels or their design cannot be read, or the annotator or the split has
+            to be chosen.
+    """
+    files = request.labels.paths
+    trace_ids = list_trace_ids(run, scheme.id, request.design, files)
+    read = request.labels.read(scheme, trace_ids, sources)
+    selected, annotators = select_labels(read, request.annotators)
+    labels, split = select_split(selected, final=final)
+    design, notes = find_design(run, labels, scheme.id, request.design, files)
+    return Reference(read, labels, annotators, split, design, tuple(notes))
 
 
 def match_labels(

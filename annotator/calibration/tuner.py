@@ -1,7 +1,8 @@
 """Tune a rubric: the tasks of :mod:`annotator.calibration.tuning` executed by judges and models."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +11,8 @@ from annotator.base.files import write_file
 from annotator.base.text import dump_json, format_count
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.ledger import hash_label_files, note_looks
-from annotator.calibration.matching import join_labels, match_labels
+from annotator.calibration.matching import Reference, join_labels, match_labels
 from annotator.calibration.model import OPEN, Request, count_answer, count_labels
-from annotator.calibration.sample.design import find_design
 from annotator.calibration.tuning import (
     JudgeTask,
     LabelledSet,
@@ -31,17 +31,10 @@ from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
-from annotator.runs.arms import (
-    Arm,
-    Trial,
-    forecast_arms,
-    gather_requests,
-    judge_arms,
-    locate_requests,
-)
+from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, RunProgress, ignore
 from annotator.runs.forecast import Forecast, forecast
-from annotator.runs.proposals import ask_proposals
+from annotator.runs.proposals import PROPOSALS, ask_proposals
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
 
@@ -58,13 +51,11 @@ class Tuner:
     request: Request
     plan: TuningPlan
     quote_traces: bool
-    labels: Mapping[str, Label]
-    test: Mapping[str, Label]
-    about: dict[str, Any]
+    dev: Reference
+    test: Reference | None
     trial: Trial
-    resume: bool
-    notice: Callable[[str], None]
     progress: Callable[[RunProgress], None]
+    notice: Callable[[str], None] = ignore
     finished: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
     latest: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
     runs: dict[str, Run] = field(default_factory=dict)
@@ -73,13 +64,18 @@ class Tuner:
     proposals: int = 0
     stage: int = 0
 
+    def run(self, on_notice: Callable[[str], None], command: str, *, resume: bool) -> Tuning:
+        """Tune, and write the result; raises as :func:`annotator.tune`."""
+        self.notice = on_notice
+        return asyncio.run(self._tune(command, resume=resume))
+
     def check_labels(self) -> int:
         """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
         labels are too few.
         """
-        tasks = self._find_tasks(self.labels)
+        tasks = self._find_tasks(self.dev.labels)
         if self.test:
-            self._find_tasks(self.test)
+            self._find_tasks(self.test.labels)
         return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
 
     def _find_tasks(self, labels: Mapping[str, Label]) -> dict[str, str]:
@@ -98,35 +94,37 @@ class Tuner:
             )
         return tasks
 
-    async def tune(self) -> Tuning:
-        """Tune, and write the result."""
-        [base] = await self._execute([JudgeTask("base", self.rubric, tuple(sorted(self.labels)))])
-        labelled = self._match("base", self.labels)
+    async def _tune(self, command: str, *, resume: bool) -> Tuning:
+        ids, confidence = tuple(sorted(self.dev.labels)), self.request.confidence
+
+        async def execute(tasks: Sequence[Task]) -> list[Any]:
+            return await self._execute(tasks, command, resume=resume)
+
+        [base] = await execute([JudgeTask("base", self.rubric, ids)])
+        labelled = self._match("base", self.dev)
         steps = tune_and_check(labelled, base, self.rubric, self.plan)
         try:
             tasks = next(steps)
             while True:
-                tasks = steps.send(await self._execute(tasks))
+                tasks = steps.send(await execute(tasks))
         except StopIteration as stop:
             product, folds, answers = stop.value
-        confidence, final = self.request.confidence, None
+        look, final = (
+            self._note_looks(self.dev, self.runs.values()),
+            None,
+        )
         if self.test and not product.changes:
             self.notice("the test split stays closed: no change was kept")
-        if self.test and product.changes:
-            ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
+        elif self.test:
+            ids, rubrics = (
+                tuple(sorted(self.test.labels)),
+                {"base": self.rubric, "tuned": product.rubric},
+            )
             pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
-            first, second = await self._execute(pair)
+            first, second = await execute(pair)
             final = self._match("test/base", self.test).compare(second, first, confidence)
-        files, look = self.request.labels, 0
-        dev, test = (
-            [run for name, run in self.runs.items() if name.startswith("test/") == is_test]
-            for is_test in (False, True)
-        )
-        for runs, labels, split in (
-            (dev, self.labels, self.about["split"]),
-            *([(test, self.test, "test")] if test else ()),
-        ):
-            look = note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
+            look = self._note_looks(self.test, [self.runs[x.name] for x in pair])
+        files = self.request.labels
         tuning = Tuning(
             rubric=self.rubric,
             product=product,
@@ -145,12 +143,17 @@ class Tuner:
                 for status in ("undecided", "failed")
             ),
             failures=tuple(self.failures),
-            **self.about,
+            split=self.dev.split,
+            annotators=self.dev.annotators,
         )
         self._write(tuning)
         return tuning
 
-    async def _execute(self, tasks: Sequence[Task]) -> list[Any]:
+    def _note_looks(self, reference: Reference, runs: Iterable[Run]) -> int:
+        labels, split = reference.labels, reference.split
+        return note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
+
+    async def _execute(self, tasks: Sequence[Task], command: str, *, resume: bool) -> list[Any]:
         """Return the replies to the tasks of a stage: answers by trace, or a proposal.
 
         Raises:
@@ -163,21 +166,24 @@ class Tuner:
         text = f"{judgements} by {format_count(len(to_judge), 'rubric')}"
         requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
         self.notice(f"stage {self.stage}: {text if to_judge else requests}")
-        proposals, waiting = await self._propose(questions)
-        arms = [Arm(x.folder, x.rubric, self.settings, x.trace_ids) for x in to_judge]
-        trial = replace(self.trial, arms=arms, max_cost=self._left)
+        proposals, waiting = await self._propose(questions) if questions else ({}, False)
+        trial = replace(
+            self.trial,
+            arms=[Arm(x.folder, x.rubric, self.settings, trace_ids=x.trace_ids) for x in to_judge],
+            max_cost=self.trial.subtract(self.usage.cost_usd),
+        )
         # The first run says all that there is to say about the traces.
         notice = self.notice if self.stage == 1 else ignore
         callbacks = Callbacks(self._start_run, self._report, notice)
-        command = "annotator.tune(...)"
-        runs = await judge_arms(trial, callbacks, command, resume=self.resume)
+        runs = await judge_arms(trial, callbacks, command, resume=resume)
         self.runs |= {task.name: run for task, run in zip(to_judge, runs, strict=True)}
         for run in runs:
             waiting |= run.manifest.status == "waiting"
             totals = run.manifest.totals
             self.usage += Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"])
         if waiting:
-            raise Pending(self._gather_requests(tasks))
+            folders = [PROPOSALS, *(task.folder for task in to_judge)]
+            raise Pending(f"stage {self.stage}: {self.trial.gather_requests(folders)}")
         return [
             self._list_answers(task) if isinstance(task, JudgeTask) else proposals[task.name]
             for task in tasks
@@ -189,25 +195,17 @@ class Tuner:
     def _report(self, progress: RunProgress) -> None:
         """Report the progress of all runs."""
         before = self.finished
-        counts = Counter(before.counts) + Counter(progress.counts)
         self.latest = RunProgress(
             before.annotations + progress.annotations,
-            counts,
+            Counter(before.counts) + Counter(progress.counts),
             before.usage + progress.usage,
             before.failure or progress.failure,
         )
         self.progress(self.latest)
 
-    @property
-    def _left(self) -> float | None:
-        limit = self.trial.max_cost
-        return None if limit is None else max(limit - (self.usage.cost_usd or 0.0), 0.0)
-
     async def _propose(self, tasks: Sequence[ProposalTask]) -> tuple[dict[str, Proposal], bool]:
         """Return the proposals by the name of their task, and whether some wait for answers."""
-        if not tasks:
-            return {}, False
-        texts = self._list_texts()
+        texts, trial = self._list_texts(), self.trial
         prompts = {
             task.name: render_proposal(
                 *(task.rubric, [*self._list_opinions(task)], _SHOWN, self.plan.candidates, texts),
@@ -215,14 +213,8 @@ class Tuner:
             )
             for task in tasks
         }
-        folder, files = self.trial.folder, self.trial.batch_file or self.trial.batch_results
-        settings = replace(
-            self.settings,
-            max_cost=self._left,
-            batch_file=locate_requests(folder / "proposals") if files else None,
-            batch_results=self.trial.batch_results,
-        )
-        kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
+        settings = trial.limit(self.settings, PROPOSALS, self.usage.cost_usd)
+        kept = await ask_proposals(prompts, settings, trial.folder, trial.concurrency, self.notice)
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
         if len(failures) == len(prompts) and not self.proposals:
@@ -234,7 +226,7 @@ class Tuner:
     def _list_texts(self) -> str:
         """Return the words of the labelled traces, which no proposal may copy."""
         texts = []
-        for trace in (each for each in self.trial.traces if each.id in self.labels):
+        for trace in (each for each in self.trial.traces if each.id in self.dev.labels):
             try:
                 texts += [list_words(source.text) for source in trace.sources()]
             except UnreadableTrace:  # its steps, which were not judged either
@@ -246,7 +238,7 @@ class Tuner:
         scheme = run.scheme(self.rubric.id)
         for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):
             if annotation.trace_id in trace_ids:
-                label = self.labels[annotation.trace_id]
+                label = self.dev.labels[annotation.trace_id]
                 judge, person = count_answer(annotation, scheme), count_labels(label, scheme)
                 sides = join_labels(judge), join_labels(person)
                 yield Opinion(annotation, *sides, label.note, label.evidence)
@@ -258,13 +250,14 @@ class Tuner:
         answers = {x.trace_id: join_labels(count_answer(x, scheme)) for x in run.annotations()}
         return {name: answers.get(name, OPEN["failed"]) for name in task.trace_ids}
 
-    def _match(self, name: str, labels: Mapping[str, Label]) -> LabelledSet:
+    def _match(self, name: str, reference: Reference) -> LabelledSet:
         """Return the labels of the traces that a run judged."""
-        run, request, rubric = self.runs[name], self.request, self.rubric.id
-        sample = read_judged_sample(run, rubric, select=set(labels), cluster=request.cluster)
-        design, notes = find_design(run, labels, rubric, request.design, request.labels.paths)
-        matched = match_labels(sample, labels, request.cluster, design)
-        for note in notes:
+        labels, cluster = reference.labels, self.request.cluster
+        sample = read_judged_sample(
+            self.runs[name], self.rubric.id, select=labels.keys(), cluster=cluster
+        )
+        matched = match_labels(sample, labels, cluster, reference.design)
+        for note in reference.notes:
             self.notice(note)
         if lost := (*matched.not_in_run, *matched.skipped):
             labelled = format_count(len(lost), "labelled trace")
@@ -277,16 +270,6 @@ class Tuner:
             {x.trace_id: join_labels(x.counted.human) for x in matched.all},
             {x.trace_id: x.cluster or name_lone_cluster(x.trace_id) for x in matched.all},
             weights if matched.design == "stratified" else None,
-        )
-
-    def _gather_requests(self, tasks: Sequence[Task]) -> str:
-        """Put the requests of a stage into one file, and return what to do with it."""
-        file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
-        names = ["proposals", *(task.folder for task in tasks if isinstance(task, JudgeTask))]
-        number = format_count(gather_requests(self.trial.folder, names, file), "request")
-        return (
-            f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
-            " and --resume --batch-results FILE"
         )
 
     def _write(self, tuning: Tuning) -> None:
@@ -302,26 +285,24 @@ class Tuner:
 
     def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
-        ids = tuple(sorted(self.labels))
-        base = Arm(JudgeTask("base", self.rubric, ids).folder, self.rubric, self.settings, ids)
-        trial = replace(self.trial, arms=[base])
-        first = forecast_arms(trial)
-        plan = trial.plan(base, offline=True)
+        ids = tuple(sorted(self.dev.labels))
+        folder = JudgeTask("base", self.rubric, ids).folder
+        base = Arm(folder, self.rubric, self.settings, trace_ids=ids)
+        first = forecast_arms(replace(self.trial, arms=[base]))
+        plan = self.trial.plan(base, offline=True)
         expected = forecast(plan)
         member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
         folds = self.check_labels()
         checking = n * folds / 2  # half of all labels, and of those outside each fold
         few = tries.candidates * checking
         many = tries.rounds * (few + checking) + (tries.rounds - 1) * checking + n
-        many += 2 * len(self.test)
+        many += 2 * len(self.test.labels) if self.test else 0
         ends = []
         for usage, times, rounds, answer in (
             (expected.usage.low, few, 1, SHORT_ANSWER),
             (expected.usage.high, many, tries.rounds, LONG_ANSWER),
         ):
-            call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
-            call = replace(call, cost_usd=member.price.of(call) if member.price else None)
-            requests = _extrapolate(call, (folds + 1) * rounds)
+            requests = _extrapolate(member.expect_call(_PROMPT, answer), (folds + 1) * rounds)
             ends.append(_extrapolate(usage, times / n) + requests)
         assumption = (
             f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"

@@ -5,35 +5,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import Pending
 from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
-from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import (
     add_judge_options,
     describe_command,
+    is_given,
     make_judge_settings,
     note_unused_options,
 )
-from annotator.cli.options import (
-    GroupedCommand,
-    add_label_options,
-    add_option,
-    add_reader_options,
-    add_trial_options,
-    parse_attributes,
-)
-from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
-from annotator.cli.trials import explain_stop, open_sources
+from annotator.cli.options import GroupedCommand, add_label_options, add_option
+from annotator.cli.output import name_sources, say_next, say_written
+from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.ablation import tabulate
 
 if TYPE_CHECKING:
     from annotator import Ablation
 
-_GIVEN = ParameterSource.COMMANDLINE
 _SECTIONS = {
     "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
     " concurrency",
@@ -54,20 +44,12 @@ _SECTIONS = {
 @add_option(
     "--vary KEY=A,B...",
     "A setting and its values. Repeatable: the arms are all combinations, the first one is the"
-    " base. KEY: rubric, model, samples, examples (on, off), judge (llm, rules, PLUGIN), or any"
-    " name of a judge file, such as facts, considered, rubric_last.",
+    " base. KEY: rubric, model, samples, critic (none, same, MODEL), examples (on, off), judge"
+    " (llm, rules, PLUGIN), or any name of a judge file, such as facts, considered, rubric_last.",
     required=True,
 )
-@add_option("--rubric NAME|FILE", "The rubric, if --vary has none.  [default: the run's]")
 @add_judge_options
-@add_option(
-    "--out DIR",
-    "The directory of the arms, the result and the winner's judge file.",
-    click.Path(path_type=Path, file_okay=False),
-    required=True,
-)
 @add_trial_options
-@add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
 @add_option(
     "--draws-seed N",
     "The seed of resampled intervals and folds.",
@@ -79,22 +61,12 @@ def command(
     sources: tuple[str, ...],
     files: tuple[Path, ...],
     vary: tuple[str, ...],
-    rubric: str | None,
     judge_name: str | None,
-    out: Path,
-    resume: bool,
-    dry_run: bool,
-    concurrency: int,
     annotators: tuple[str, ...],
     design: Path | None,
     ledger: Path | None,
-    cluster: str,
-    format_: str,
-    confidence: float,
     draw_seed: int,
-    quiet: bool,
-    verbose: bool,
-    as_json: bool,
+    trial: TrialOptions,
     **options: Any,
 ) -> None:
     """Try rubrics, models and settings on labelled traces, and choose one.
@@ -111,56 +83,28 @@ def command(
     or almost all of the last ones; 2 wrong usage or unreadable input; 3 stopped before --max-cost
     was exceeded; 130 interrupted.
     """
-    context = click.get_current_context()
     load_keys()
-    notice = (lambda text: None) if quiet else say_notice
-    traces, run = open_sources(sources, format_)
-    max_cost, requests, results = (
-        options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
-    )
+    traces, run = api.open_traces(sources, trial.format_)
+    limits = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
     values = _parse_vary(vary)
-    recorded = api.restore_settings(run) if run and not judge_name else None
-    make_judge = make_judge_settings(
-        *(judge_name, options),
-        named="model" in values,
-        recorded=recorded if isinstance(recorded, dict) else None,
-    )
-    if judge_name == "llm" and not make_judge:
+    judge = make_judge_settings(judge_name, options, run, named="model" in values)
+    if judge_name == "llm" and not judge:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    if not make_judge:
-        explicit = {name for name in options if context.get_parameter_source(name) is _GIVEN}
-        note_unused_options(judge_name or "rules", explicit, notice)
+    if not judge:
+        unused = {name for name in options if is_given(name)}
+        note_unused_options(judge_name or "rules", unused, trial.notice)
+    measured = {"annotators": annotators, "design": design, "ledger": ledger, "seed": draw_seed}
     plan = api.plan_ablation(
-        *(traces, run, files, values),
-        rubric=rubric,
-        judge=make_judge or judge_name or "rules",
-        out=out,
-        max_cost=max_cost,
-        concurrency=concurrency,
-        batch_file=requests,
-        batch_results=results,
-        annotators=annotators,
-        design=design,
-        ledger=ledger,
-        cluster=parse_attributes(cluster),
-        confidence=confidence,
-        seed=draw_seed,
+        *(traces, run, files, values, trial.rubric, judge or judge_name or "rules"),
+        **trial.shared | limits | measured,
     )
-    if dry_run:
-        output = {"verbose": verbose, "as_json": as_json}
-        show_forecast(plan.forecast(), concurrency, pilot=False, **output)
+    result = trial.execute(plan, trial.notice)
+    if not result:
         return
-    text = describe_command(context)
-    try:
-        with explain_stop():
-            result = plan.run(notice, text, resume=resume)
-    except Pending as error:
-        notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
-        return
-    put_tables([tabulate(result)], "json" if as_json else "table", verbose=verbose)
+    trial.put([tabulate(result)])
     failed = _report_failures(result)
-    if not quiet:
-        _say_next(plan, result, run.manifest.sources if run else sources, rubric, again=failed)
+    if not trial.quiet:
+        _say_next(plan, result, run.manifest.sources if run else sources, trial, again=failed)
     if failed:
         raise SystemExit(1)
 
@@ -193,13 +137,12 @@ def _say_next(
     plan: api.AblationPlan,
     result: "Ablation",
     sources: Sequence[str],
-    rubric_name: str | None,
+    trial: TrialOptions,
     *,
     again: bool,
 ) -> None:
     """Print the commands that may come next. ``again``: --resume judges failed traces again."""
-    folder = plan.trial.folder
-    say_written(folder / "ablation.json")
+    say_written(trial.out / "ablation.json")
     if again:
         command = describe_command(click.get_current_context(), ("resume",))
         click.echo(
@@ -207,11 +150,11 @@ def _say_next(
         )
     if result.winner is None:
         return
-    varied = plan.varied[result.winner]
-    rubric: object = varied.get("rubric", rubric_name or result.rubric)
-    rubric = folder / "rubric.yaml" if result.winner in plan.derived else rubric
-    source = plan.trial.arms[result.winner].judge
-    judge = source if isinstance(source, str) else folder / "judge.yaml"
+    arm = plan.trial.arms[result.winner]
+    rubric: object = arm.values.get("rubric", trial.rubric or result.rubric)
+    if arm.values.get("examples") == "off":
+        rubric = trial.out / "rubric.yaml"
+    judge = arm.judge if isinstance(arm.judge, str) else trial.out / "judge.yaml"
     arguments = (*name_sources(sources), "--rubric", rubric, "--judge", judge)
     say_next("run", *arguments, purpose="with the winner")
     if result.split == "dev":

@@ -4,26 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import Pending
 from annotator.cli.defaults import load_keys
-from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
-from annotator.cli.options import (
-    MISSED,
-    PATH,
-    UNDECIDED,
-    GroupedCommand,
-    Number,
-    add_option,
-    add_reader_options,
-    add_trial_options,
-    parse_attributes,
-)
-from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
-from annotator.cli.trials import explain_stop, open_sources
+from annotator.cli.judges import add_judge_options, make_judge_settings
+from annotator.cli.options import MISSED, PATH, UNDECIDED, GroupedCommand, Number, add_option
+from annotator.cli.output import name_sources, say_next, say_written
+from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.digits import format_limits, format_percent
 from annotator.reports.stability import tabulate
 
@@ -54,14 +41,7 @@ _SECTIONS = {
     "The rubric in other words.  [default: the model writes it, in one call]",
     PATH,
 )
-@add_option("--rubric NAME|FILE", "The rubric.  [default: the run's]")
 @add_judge_options
-@add_option(
-    "--out DIR",
-    "The directory of the variants, the result and the rubric in other words.",
-    click.Path(path_type=Path, file_okay=False),
-    required=True,
-)
 @add_trial_options
 @add_option(
     "--max-flips SHARE",
@@ -69,13 +49,6 @@ _SECTIONS = {
     " to this share of flips (default: 0.2).",
     Number(0, 1, min_open=True, max_open=True),
 )
-@add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
-@add_option(
-    "--cluster ATTRIBUTES",
-    "The attributes that name a task; none: all traces are independent.",
-    default="project,task",
-)
-@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
 @add_option(
     "--draws-seed N",
     "The seed of the drawn traces, the order of the codes, and resampled intervals.",
@@ -88,20 +61,10 @@ def command(
     n: int,
     variants: str,
     paraphrase: Path | None,
-    rubric: str | None,
     judge_name: str | None,
-    out: Path,
-    resume: bool,
-    dry_run: bool,
-    concurrency: int,
     max_flips: float | None,
-    format_: str,
-    cluster: str,
-    confidence: float,
     draw_seed: int,
-    quiet: bool,
-    verbose: bool,
-    as_json: bool,
+    trial: TrialOptions,
     **options: Any,
 ) -> None:
     """Ask a judge again in ways that should not matter: do the codes stay the same?
@@ -117,45 +80,27 @@ def command(
     unreadable input; 3 stopped before --max-cost was exceeded; 4 the traces do not decide whether
     it is more than --max-flips; 130 interrupted.
     """
-    context = click.get_current_context()
     load_keys()
-    notice = (lambda text: None) if quiet else say_notice
-    traces, run = open_sources(sources, format_)
-    passed = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
-    recorded = api.restore_settings(run) if run and not judge_name else None
-    source = context.get_parameter_source("models")
-    if recorded == "rules" and source is not ParameterSource.COMMANDLINE:
-        judge_name = "rules"  # not another one that the environment names
-    recorded = recorded if isinstance(recorded, dict) else None
-    make = make_judge_settings(judge_name, options, named=False, recorded=recorded)
+    traces, run = api.open_traces(sources, trial.format_)
+    limits = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
+    judge = make_judge_settings(judge_name, options, run)
     plan = api.plan_check(
-        *(traces, run, rubric, make({}) if make else None),
-        out=out,
-        resume=resume,
+        *(traces, run, trial.rubric, judge({}) if judge else judge_name),
+        resume=trial.resume,
         n=n,
         variants=[name.strip() for name in variants.split(",")],
         paraphrase=paraphrase,
         maximum=0.2 if max_flips is None else max_flips,
-        concurrency=concurrency,
-        cluster=parse_attributes(cluster),
-        confidence=confidence,
         seed=draw_seed,
-        **passed,
+        **trial.shared | limits,
     )
-    if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json, pilot=False)
+    result = trial.execute(plan, trial.notice)
+    if not result:
         return
-    try:
-        with explain_stop():
-            result = plan.run_check(notice, describe_command(context), resume=resume)
-    except Pending as error:
-        notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
-        return
-    tables = tabulate(result)
-    put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
-    say_written(out / "check.json")
+    trial.put(tabulate(result))
+    say_written(trial.out / "check.json")
     if plan.paraphrase_file.exists():
-        notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
+        trial.notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
     labelled = name_sources(sources) if run else ("RUN",)
     say_next("sample", *labelled, "-n", 60, purpose="labels say whether the judge is right")
     if max_flips is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from annotator import api
 from annotator.base.errors import SettingsError
 from annotator.base.text import hide_url_secrets
 from annotator.cli.options import Number, PluginChoice, add_option, add_options
@@ -163,8 +164,7 @@ def choose_judge(
         AnnotatorError: a setting or a file is wrong, a plug-in cannot be used, or there is no key.
         click.UsageError: options that do not go together.
     """
-    source = click.get_current_context().get_parameter_source
-    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
+    explicit = set(filter(is_given, options))
     if name is None:
         name = "llm" if options["models"] else "rules"
         for url, model in find_servers() if name == "rules" else ():
@@ -188,22 +188,33 @@ def choose_judge(
         raise click.UsageError(str(error)) from error
 
 
+def is_given(name: str) -> bool:
+    """Whether an option is on the command line, not only a default or in the environment."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
 def make_judge_settings(
-    name: str | None,
-    options: Mapping[str, Any],
-    *,
-    named: bool,
-    recorded: Mapping[str, Any] | None = None,
+    name: str | None, options: Mapping[str, Any], run: api.Run | None, *, named: bool = False
 ) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
     """Return a function from settings that win over the options to a judge of models; None if
-    nobody names a model. ``named``: those settings do; ``recorded``: the settings of a run's judge,
-    which the options change.
+    nobody names a model. ``named``: those settings do.
+
+    Without ``--judge``, the options change the judge of the run, which no variable of the
+    environment replaces.
     """
-    source = click.get_current_context().get_parameter_source
-    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    file = Path(name) if name and is_judge_file(name) else recorded
+    named = named or is_given("models")
+    file: Path | Mapping[str, Any] | None = None
+    if name and is_judge_file(name):
+        file = Path(name)
+    elif run and not name and (run.judge.startswith("llm:") or not named):
+        recorded = api.restore_settings(run)
+        if isinstance(recorded, str):
+            return None  # rules
+        file = recorded
     if not file and (name not in (None, "llm") or not (named or options["models"])):
         return None
+    explicit = set(filter(is_given, options))
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 

@@ -167,21 +167,6 @@ add_label_options = add_options(
     add_option(
         "--ledger FILE", "The file that notes each look.  [default: beside the labels]", PATH
     ),
-    add_option(
-        "--cluster ATTRIBUTES",
-        "The attributes that name a task; none: all traces are independent.",
-        default="project,task",
-    ),
-    add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95),
-)
-# Of commands that judge the same traces by several arms.
-add_trial_options = add_options(
-    add_option("--resume", "Go on with what is in --out."),
-    add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing."),
-    add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8),
-    add_option("--quiet", "No notices."),
-    verbose_option,
-    add_option("--json", "Print the result as JSON.", name="as_json"),
 )
 add_table_options = add_options(
     calibration_option,

@@ -240,11 +240,12 @@ class BuiltJudge:
         cache = self.session and self.session.cache
         return cache.unbilled() if cache and self.settings and self.settings.batch else Usage()
 
-    def preview(self) -> None:
-        """Open the shared cache for a forecast."""
+    def preview(self, keys: set[str] | None = None) -> None:
+        """Open the shared cache for a forecast. ``keys``: of requests that count already."""
         if self.session and self.settings and self.settings.cached and not self.session.in_batches:
             from annotator.judges.llm.cache import AnswerCache, get_cache_file
 
+            self.session.forecast_keys = keys
             if get_cache_file().exists():
                 self.session.cache = AnswerCache(get_cache_file())
 

@@ -18,6 +18,20 @@ def format_number(value: float, decimals: int, sign: str = "") -> str:
     return f"{Decimal(repr(float(value))).quantize(unit, ROUND_HALF_UP):{sign}f}"
 
 
+def format_value(number: Estimate | None, sign: str = "") -> str:
+    """Return a number with two decimals, or "-" where it is undefined."""
+    if number is None or number.value is None:
+        return UNDEFINED
+    return format_number(number.value, 2, sign)
+
+
+def format_ends(number: Estimate | None) -> str:
+    """Return the interval of a number with two decimals, or "-" where there is none."""
+    if number is None or number.low is None or number.high is None:
+        return UNDEFINED
+    return f"[{format_number(number.low, 2)}, {format_number(number.high, 2)}]"
+
+
 def format_percent(share: Share | None) -> str:
     """Return a share in percent with one decimal, or "-" where it is undefined."""
     return (

@@ -9,10 +9,10 @@ from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
     format_limits,
-    format_number,
     format_percent,
     format_points,
     format_ratio,
+    format_value,
 )
 from annotator.reports.table import Table
 from annotator.reports.tables.brief import fit_rows
@@ -54,14 +54,13 @@ def _tabulate_variants(result: JudgeCheck) -> Table:
     rows = []
     for variant in result.variants:
         gap, ends = format_points(variant.beyond)
-        kappa = variant.kappa.value
         rows.append(
             (
                 variant.name,
                 format_ratio(variant.same),
                 format_percent(variant.same),
                 format_limits(variant.same),
-                UNDEFINED if kappa is None else format_number(kappa, 2),
+                format_value(variant.kappa),
                 gap if ends == UNDEFINED else f"{gap} {ends}",
                 str(variant.open),
             )
@@ -74,7 +73,6 @@ def _tabulate_variants(result: JudgeCheck) -> Table:
         header=("variant", "same codes", "%", level, "kappa", "beyond again", "open"),
         rows=rows,
         lines=["", *(wrap_line(line, "   ") for line in lines)],
-        name=f"{result.rubric}-check",
         document=asdict(result),
     )
 

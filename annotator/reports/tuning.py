@@ -7,7 +7,7 @@ from dataclasses import replace
 from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.calibration.tuning import Gain, TriedChange, Tuning
 from annotator.reports.calibration import write_estimate
-from annotator.reports.digits import UNDEFINED, format_number
+from annotator.reports.digits import UNDEFINED, format_number, format_value
 from annotator.reports.table import Table
 from annotator.reports.tables.brief import WIDTH
 from validation import Estimate
@@ -39,12 +39,12 @@ def tabulate_tuning(tuning: Tuning) -> Table:
 
 
 def _write_row(tried: TriedChange) -> tuple[str, ...]:
-    value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
+    error = tried.gain.kappa.inputs["standard_error"]
     return (
         cut_middle(sanitize_line(tried.change.clause, 90), 24),
         tried.summary,
         str(len(tried.trace_ids)),
-        UNDEFINED if value is None else format_number(value, 2, "+"),
+        format_value(tried.gain.kappa, "+"),
         UNDEFINED if error is None else format_number(error, 2),
         "yes" if tried.kept else "no",
     )
@@ -59,31 +59,25 @@ def _summarize(tuning: Tuning) -> Iterator[str]:
     if not kept:
         yield f"No candidate helps: {more}; keep the rubric."
     else:
-        yield "Tuned:" if gain.is_sure else "Not proven:"
-        yield f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}, {more}, each held"
-        yield f"out once; {kept} of {format_count(len(tried), 'candidate')} kept."
+        yield f"{'Tuned' if gain.is_sure else 'Not proven'}: {_write_kappas(gain)}, {more}, each"
+        yield f"held out once; {kept} of {format_count(len(tried), 'candidate')} kept."
         if not gain.is_sure:
             yield "Keep the present rubric, or label more traces."
-    if tuning.final:
-        yield _describe_final(tuning.final, tuning.look)
+    if final := tuning.final:
+        number = f" (look {tuning.look})" if tuning.look else ""
+        yield (
+            f"On the test split{number}: {_write_kappas(final)}, gain {_write_gain(final.kappa)} on"
+            f" {final.n} labels of {format_count(final.tasks, 'task')}."
+        )
 
 
-def _describe_final(final: Gain, look: int) -> str:
-    kappas = f"kappa {_write(final.first.kappa)} → {_write(final.second.kappa)}"
-    number = f" (look {look})" if look else ""
-    return (
-        f"On the test split{number}: {kappas}, gain {_write_gain(final.kappa)} on {final.n} labels"
-        f" of {format_count(final.tasks, 'task')}."
-    )
-
-
-def _write(estimate: Estimate) -> str:
-    return UNDEFINED if estimate.value is None else format_number(estimate.value, 2)
+def _write_kappas(gain: Gain) -> str:
+    return f"kappa {format_value(gain.first.kappa)} → {format_value(gain.second.kappa)}"
 
 
 def _write_gain(estimate: Estimate) -> str:
     """Return a gain with its interval, which it lacks if no answer changed."""
-    return write_estimate(estimate) if estimate.value else _write(estimate)
+    return write_estimate(estimate) if estimate.value else format_value(estimate)
 
 
 def _list_notes(tuning: Tuning) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,20 @@ from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import list_judged
-from annotator.traces import Ignored, Trace, TraceOrProblem, Traces
+from annotator.traces import Ignored, Trace, TraceOrProblem, Traces, Unreadable
 
 
 @dataclass(frozen=True)
 class Arm:
     """A rubric and a judge. ``name``: its directory; ``judge``: settings of models, or a source
-    that :func:`annotator.judges.build.build_judge` takes. ``trace_ids``: those that it judges;
-    None: those of the trial. ``criteria``: when a verdict counts.
+    that :func:`annotator.judges.build.build_judge` takes. ``values``: of the settings that the arms
+    differ in. ``trace_ids``: those that it judges; None: all. ``criteria``: when a verdict counts.
     """
 
     name: str
     rubric: Rubric
     judge: Any
+    values: Mapping[str, str] = field(default_factory=dict)
     trace_ids: Collection[str] | None = None
     criteria: Criteria = DEFAULT_CRITERIA
 
@@ -38,17 +39,15 @@ class Trial:
     """Arms, and the traces that each of them judges.
 
     Attributes:
-        trace_ids: only these traces are judged, unless an arm has its own.
         folder: each arm is a run in a directory of its own there.
         max_cost: in dollars, for all arms together; None: no limit.
         batch_file: only write the requests of all arms there, as batch JSONL.
         batch_results: only read the answers, from the results of such files.
     """
 
-    traces: Traces
-    trace_ids: Collection[str]
-    arms: Sequence[Arm]
+    traces: "SelectedTraces"
     folder: Path
+    arms: Sequence[Arm] = ()
     only: Only = "all"
     concurrency: int = 8
     max_cost: float | None = None
@@ -59,25 +58,47 @@ class Trial:
         """Return the run directory of an arm."""
         return self.folder / arm.name
 
+    def subtract(self, spent: float | None) -> float | None:
+        """Return the dollars that are left; None: no limit."""
+        return None if self.max_cost is None else max(self.max_cost - (spent or 0.0), 0.0)
+
+    def limit(self, settings: ModelSettings, name: str, spent: float | None) -> ModelSettings:
+        """Return the settings for requests in the directory ``name``: with the dollars that are
+        left, and with files in the place of calls if the trial has them.
+        """
+        files = self.batch_file or self.batch_results
+        return replace(
+            settings,
+            max_cost=self.subtract(spent),
+            batch_file=locate_requests(self.folder / name) if files else None,
+            batch_results=self.batch_results,
+        )
+
     def plan(self, arm: Arm, spent: float = 0.0, *, offline: bool = False) -> Plan:
         """Return the plan of an arm; ``spent``: the dollars that the other arms have cost.
 
         Raises:
             AnnotatorError: a setting is wrong, or there is no key.
         """
-        judge, files = arm.judge, self.batch_file or self.batch_results
+        judge = arm.judge
         if isinstance(judge, ModelSettings) and not offline:
-            judge = replace(
-                judge,
-                max_cost=None if self.max_cost is None else max(self.max_cost - spent, 0.0),
-                batch_file=locate_requests(self.locate(arm)) if files else None,
-                batch_results=self.batch_results,
-            )
-        options: dict[str, Any] = {"only": self.only, "concurrency": self.concurrency}
-        options["criteria"] = arm.criteria
-        plan = make_plan(self.traces, arm.rubric, judge, offline=offline, **options)
-        trace_ids = self.trace_ids if arm.trace_ids is None else arm.trace_ids
+            judge = self.limit(judge, arm.name, spent)
+        options: Any = {"only": self.only, "concurrency": self.concurrency, "offline": offline}
+        plan = make_plan(self.traces, arm.rubric, judge, criteria=arm.criteria, **options)
+        trace_ids = self.traces.trace_ids if arm.trace_ids is None else arm.trace_ids
         return replace(plan, sampled=frozenset(trace_ids))
+
+    def gather_requests(self, names: Iterable[str] | None = None) -> str:
+        """Put the requests in some directories, by default those of the arms, into one file; return
+        how many there are, and where.
+        """
+        file = self.batch_file or locate_requests(self.folder)
+        folders = [self.folder / name for name in names or (arm.name for arm in self.arms)]
+        paths = [path for path in map(locate_requests, folders) if path.exists()]
+        data = b"".join(path.read_bytes() for path in paths)
+        lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # arms may ask the same
+        write_file(file, b"".join(lines), private=True)
+        return f"{format_count(len(lines), 'request')} in {file}"
 
 
 class SelectedTraces(Traces):
@@ -89,7 +110,8 @@ class SelectedTraces(Traces):
 
     def __init__(self, traces: Traces, trace_ids: Collection[str]) -> None:
         super().__init__(traces.sources, traces.format, redacted=traces.redacted)
-        self._items: list[TraceOrProblem] = []
+        self.trace_ids = trace_ids
+        self.items: list[Trace | Unreadable] = []
         count, reasons = 0, list[str]()
         for item in traces.find():
             if isinstance(item, Trace):
@@ -97,27 +119,27 @@ class SelectedTraces(Traces):
             else:
                 reasons.append(item.reason)
             if not isinstance(item, Ignored) and item.id in trace_ids:
-                self._items.append(item)
+                self.items.append(item)
         if not count:
             where = ", ".join(traces.places) or "what was given"
             raise AnnotatorError(": ".join([f"no trace can be read in {where}", *reasons[:1]]))
 
     def find(self) -> Iterator[TraceOrProblem]:
         """Yield the traces."""
-        return iter(self._items)
+        return iter(self.items)
 
 
 def forecast_arms(trial: Trial) -> Forecast:
     """Return the expected usage of all arms together, without calls; what their runs have judged is
-    left out.
+    left out, and a request that several arms share counts once.
 
     Raises:
         AnnotatorError: as :func:`judge_arms`.
     """
-    total = Forecast()
+    total, shared = Forecast(), set[str]()
     for arm in trial.arms:
         plan = trial.plan(arm, offline=True)
-        plan.built.preview()
+        plan.built.preview(shared)
         try:
             folder = trial.locate(arm)
             judged = list_judged(folder) if (folder / "run.json").exists() else ()
@@ -141,9 +163,7 @@ def run_trial(
     except KeyboardInterrupt:
         raise Interrupted("what was judged is kept") from None
     if any(run.manifest.status == "waiting" for run in runs):
-        file = trial.batch_file or trial.folder / "requests.jsonl"
-        number = gather_requests(trial.folder, [arm.name for arm in trial.arms], file)
-        raise Pending(f"{format_count(number, 'request')} of all arms in {file}")
+        raise Pending(trial.gather_requests())
     return runs
 
 
@@ -196,15 +216,15 @@ def _read_cost(run: Run) -> float:
     return float(run.manifest.totals.get("cost_usd") or 0.0)
 
 
-def gather_requests(folder: Path, names: Sequence[str], file: Path) -> int:
-    """Write the requests in some directories of ``folder`` into one file; return their number."""
-    paths = [locate_requests(folder / name) for name in names]
-    data = b"".join(path.read_bytes() for path in paths if path.exists())
-    lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # arms may ask the same
-    write_file(file, b"".join(lines), private=True)
-    return len(lines)
-
-
 def locate_requests(folder: Path) -> Path:
     """Return the file with the requests of an arm, where a user sends them."""
     return folder / "requests.jsonl"
+
+
+LIMITS = ("concurrency", "max_cost", "batch_file", "batch_results")
+"""The fields of a trial that are limits of its calls."""
+
+
+def extract_limits(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the limits of a trial from options, and return them."""
+    return {name: options.pop(name) for name in LIMITS if name in options}

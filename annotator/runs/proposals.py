@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,36 +14,8 @@ from annotator.base.errors import Pending
 from annotator.base.files import read_bounded, write_file
 from annotator.judges.build import ModelSettings, build_proposer
 from annotator.judges.llm.judge import gather_all
-from annotator.judges.llm.proposal import Proposer
+from annotator.judges.llm.proposal import KeptProposal, Proposer
 from annotator.prompts.proposal import ProposalPrompt
-from annotator.rubrics.annotations import Usage
-from annotator.rubrics.changes import Proposal
-
-
-@dataclass(frozen=True, slots=True)
-class KeptProposal:
-    """A model's answer with its usage. ``request``: the hash of what was sent; ``error``: why
-    there is none.
-    """
-
-    request: str
-    proposal: Proposal
-    usage: Usage
-    error: str | None = None
-
-
-@dataclass
-class _Purse:
-    """The parts of a run that a model's session uses; the budget is what others have left."""
-
-    folder: Path
-    id: str
-    dearest: float = 0.0
-    spent_dollars: float = 0.0
-    in_shards: bool = False
-
-    def spent(self, overhead: Usage, endpoint_state: Mapping[str, Any]) -> None:
-        """Save nothing: the answers have their usage."""
 
 
 async def ask_proposals(
@@ -70,19 +43,23 @@ async def ask_proposals(
 
     async def ask(name: str) -> None:
         try:
-            verdict = await proposer.propose(name, prompts[name])
+            answer = kept[name] = await proposer.propose(name, prompts[name], requests[name])
         except Pending:
             return
-        kept[name] = KeptProposal(requests[name], verdict.proposal, verdict.usage, verdict.error)
-        if not verdict.error:
-            text = json.dumps(asdict(kept[name]), ensure_ascii=False, indent=1)
+        if not answer.error:
+            text = json.dumps(asdict(answer), ensure_ascii=False, indent=1)
             (folder / name).mkdir(parents=True, exist_ok=True)
             write_file(folder / name / _FILE, f"{text}\n", private=True)
 
     if left := [name for name in prompts if name not in kept]:
         (settings.batch_file or folder / _FILE).parent.mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-        built.begin(_Purse(folder, digest), notice)
+        # In the place of a run: it has spent nothing yet, and answers keep their usage themselves.
+        run: Any = SimpleNamespace(
+            folder=folder,
+            id=hashlib.sha256(str(folder.resolve()).encode()).hexdigest(),
+            **{"dearest": 0.0, "spent_dollars": 0.0, "in_shards": False, "spent": lambda *_: None},
+        )
+        built.begin(run, notice)
         try:
             await proposer.open([prompts[name].rubric for name in left])
             while True:
@@ -100,7 +77,8 @@ async def ask_proposals(
     return kept
 
 
-_FILE = "proposal.json"
+PROPOSALS, _FILE = "proposals", "proposal.json"
+"""The directory of the requests, and the file of an answer."""
 
 
 def _read(folder: Path, request: str) -> KeptProposal | None:

@@ -1,12 +1,16 @@
 """The traces, the rubric and the judge of a finished run, to judge as it did once more."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from annotator.base.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError, SettingsError
+from annotator.judges.build import ModelSettings, build_judge
 from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.runs.execute import Only, RubricSource
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, IfRejected
 from annotator.runs.run import Run, is_run, open_run
 from annotator.traces import Traces, TraceSource, load_traces
 
@@ -17,7 +21,9 @@ _CAPS = ("max_completion_tokens", "max_tokens")
 _NAMED = ("temperature", "seed", "reasoning_effort")
 
 
-def open_traces(source: TraceSource | Traces) -> tuple[Traces, Run | None]:
+def open_traces(
+    source: TraceSource | Traces, format: str = "auto", *, redact: bool = False
+) -> tuple[Traces, Run | None]:
     """Return traces; of one run directory those that it judged, redacted if they were, and the run.
 
     Raises:
@@ -31,30 +37,61 @@ def open_traces(source: TraceSource | Traces) -> tuple[Traces, Run | None]:
         manifest = run.manifest
         redact = bool(manifest.redaction)
         return load_traces(*manifest.sources, format=manifest.format, redact=redact), run
-    return load_traces(source), None
+    return load_traces(source, format=format, redact=redact), None
 
 
-def restore_rubric(run: Run, name_or_file: str | None = None) -> Rubric:
-    """Return the rubric of a run; ``name_or_file``: where it is, if it is not built in.
+def restore_rubric(run: Run | None, rubric: RubricSource | None = None) -> Rubric:
+    """Return a rubric; by default that of the run.
 
     Raises:
-        AnnotatorError: the run has several rubrics, its rubric is a file of its own, or what is
-            named has other codes.
+        AnnotatorError: none is named, and there is no run, or it has several rubrics, or its rubric
+            is a file of its own.
     """
-    if name_or_file is None and len(run.schemes) > 1:
+    if isinstance(rubric, Rubric):
+        return rubric
+    if rubric is not None:
+        return load_rubric(os.fspath(rubric))
+    if run is None:
+        raise SettingsError("--rubric NAME|FILE is missing")
+    if len(run.schemes) > 1:
         names = ", ".join(run.schemes)
         raise AnnotatorError(f"{run}: it was judged by {names}: say which with --rubric")
-    if name_or_file is None:
-        [scheme] = run.schemes.values()
-        if scheme.id in {path.stem for path in list_built_in()}:
-            rubric = load_rubric(scheme.id)
-            if rubric.sha256 == scheme.sha256:
-                return rubric
-        raise AnnotatorError(
-            f"{run}: its rubric {scheme.id} (version {scheme.version}) is not built in: name its"
-            " file with --rubric"
+    [scheme] = run.schemes.values()
+    if scheme.id in {path.stem for path in list_built_in()}:
+        built_in = load_rubric(scheme.id)
+        if built_in.sha256 == scheme.sha256:
+            return built_in
+    raise AnnotatorError(
+        f"{run}: its rubric {scheme.id} (version {scheme.version}) is not built in: name its"
+        " file with --rubric"
+    )
+
+
+def restore_criteria(run: Run | None) -> tuple[Only, Criteria]:
+    """Return which traces a run judges, and when a verdict counts in it."""
+    if not run:
+        return "rubric", DEFAULT_CRITERIA
+    manifest = run.manifest
+    rejected = cast("IfRejected", manifest.rejected)
+    return cast("Only", manifest.only or "rubric"), Criteria(rejected, manifest.least_read)
+
+
+def restore_model(run: Run | None, judge: Any) -> ModelSettings:
+    """Return the settings of a judge of models; by default that of the run.
+
+    Raises:
+        SettingsError: it asks no model, or in batches.
+    """
+    settings = build_judge(
+        judge or (restore_settings(run) if run else "rules"), offline=True
+    ).settings
+    if settings is None or settings.finder:
+        raise SettingsError("only a judge that asks a model can do this: name one with --model")
+    if settings.batch:
+        raise SettingsError(
+            "--batch would wait for one run after the other: use --batch-file, which has all"
         )
-    return load_rubric(name_or_file)
+    return settings
 
 
 def restore_settings(run: Run) -> Mapping[str, Any] | str:

@@ -13,6 +13,23 @@ from annotator.rubrics.annotations import Annotation, Evidence, Finding
 from annotator.runs.manifest import make_manifest
 
 CODES = ("alpha", "beta", "gamma")
+SLIPS = {
+    **{"id": "slips", "version": 1, "title": "Slips", "source": "made up", "choice": "primary"},
+    **{"min_quotes": 1, "quote_from": ["messages"], "precedence": ["late", "lost", "rude"]},
+    "instructions": "Say which slip the run has.",
+    "codes": [
+        {
+            "id": code,
+            "name": code,
+            "definition": f"An agent is {code}.",
+            "evidence": f"A message says {code}.",
+            "not": f"Nobody is {code}.",
+            "example": {"quotes": [f"we are {code} again"], "why": "it says so"},
+        }
+        for code in ("late", "lost", "rude")
+    ],
+}
+"""A rubric, as a file has it, for traces that name their slip."""
 
 
 def make_rubric(
@@ -130,6 +147,14 @@ def label(trace_id: str, rubric: Rubric, *codes: str, by: str = "ann", **more: A
         "primary": None if many or not codes else codes[0],
         "secondary": list(codes if many else codes[1:]),
     } | more
+
+
+def make_trace(n: int, *texts: str) -> dict[str, Any]:
+    """A trace of two agents in turn, as a record; two traces have one task."""
+    messages = [
+        {"name": "ab"[k % 2], "role": "assistant", "content": text} for k, text in enumerate(texts)
+    ]
+    return {"id": f"run{n:02}", "task": f"task{n // 2}", "messages": messages}
 
 
 def write_labels(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

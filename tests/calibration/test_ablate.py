@@ -5,61 +5,40 @@ import re
 
 import pytest
 
-from tests.server import NOTHING, Reply, Request, Server, finding
+import annotator
+from tests.calibration.build import SLIPS, make_trace, write_labels
+from tests.judges.test_batch import answer, requests_in
+from tests.server import NOTHING, TAGS, Reply, Request, Server, finding
 
-RUBRIC = {
-    "id": "slips",
-    "version": 1,
-    "title": "Slips",
-    "source": "made up",
-    "choice": "primary",
-    "min_quotes": 1,
-    "quote_from": ["messages"],
-    "instructions": "Say which slip the run has.",
-    "codes": [
-        {
-            "id": code,
-            "name": code,
-            "definition": f"An agent is {code}.",
-            "evidence": "A message says so.",
-            "example": {"quotes": [f"we are {code} again"], "why": "it says so"},
-        }
-        for code in ("late", "lost")
-    ],
-    "precedence": ["late", "lost"],
-}
 TASKS, DEV = 12, 8  # two traces each; the others are of the test split
-SLIPS = ("late", "lost", "none")
 
 
 def slip_of(n: int) -> str:
-    return SLIPS[n % 3]
+    return ("late", "lost", "none")[n % 3]
 
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     """24 traces that name their slip, a rubric, and labels: eight tasks of dev, four of test."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "slips.yaml").write_text(json.dumps(RUBRIC))
+    (tmp_path / "slips.yaml").write_text(json.dumps(SLIPS))
     traces, labels = [], []
     for n in range(2 * TASKS):
-        name, slip = f"run{n:02}", slip_of(n)
+        slip = slip_of(n)
         text = f"Trace {n}: we are {slip} today." if slip != "none" else f"Trace {n}: all is well."
-        messages = [{"name": "a", "role": "assistant", "content": text}]
-        messages += [{"name": "b", "role": "assistant", "content": "I see."}]
-        traces.append({"id": name, "task": f"task{n // 2}", "messages": messages})
-        labels.append(
-            {
-                "trace_id": name,
-                "rubric": "slips",
-                "annotator": "ann",
-                "primary": None if slip == "none" else slip,
-                "split": "dev" if n // 2 < DEV else "test",
-            }
-        )
-    (tmp_path / "traces.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in traces))
-    (tmp_path / "labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in labels))
+        traces.append(make_trace(n, text, "I see."))
+        row = {"trace_id": traces[-1]["id"], "rubric": "slips", "annotator": "ann"}
+        split = "dev" if n // 2 < DEV else "test"
+        labels.append(row | {"primary": None if slip == "none" else slip, "split": split})
+    write_labels(tmp_path / "traces.jsonl", traces)
+    write_labels(tmp_path / "labels.jsonl", labels)
     return tmp_path
+
+
+def relabel(file, **changes):
+    """The labels with other values, in another file."""
+    write_labels(file, [row | changes for row in requests_in("labels.jsonl")])
+    return file
 
 
 PLUGIN = """
@@ -178,12 +157,62 @@ def test_a_repeat_is_free_and_a_stopped_trial_goes_on(study, annotate_cli):
     assert "--resume" in refused.err
 
 
-def test_a_forecast_calls_nothing(study, annotate_cli):
+@pytest.mark.parametrize(("temperature", "calls"), [("1", 48), (None, 64)])
+def test_a_request_of_two_arms_is_sent_and_forecast_once(study, annotate_cli, temperature, calls):
+    """Samples 1 to 3 of 16 traces, the first of them for both arms; without a temperature, several
+    samples are asked with the server's, and one with 0.
+    """
+    vary = ("--model", "right", "--vary", "samples=1,3")
+    more = ("--temperature", temperature) if temperature else ()
     with Server(judge) as server:
-        done = ablate(annotate_cli, server, "--model", "m", "--vary", "samples=1,3", "--dry-run")
+        done = ablate(annotate_cli, server, *vary, *more, "--dry-run")
         assert server.calls == 0
-    assert "64 calls" in done.out
-    assert not (study / "trial").exists()
+        assert f"{calls} calls" in done.out
+        assert not (study / "trial").exists()
+        ablate(annotate_cli, server, *vary, *more, "--batch-file", "requests.jsonl")
+        lines = requests_in("requests.jsonl")
+        assert len({line["custom_id"] for line in lines}) == len(lines) == calls
+        ablate(annotate_cli, server, *vary, *more, "--out", "asked")
+        assert len(server.seen) == calls
+
+
+def test_a_critic_is_a_setting_that_arms_differ_in(study, annotate_cli):
+    """A judge that calls all 16 traces late is right on 6; a critic that reads the trace refutes
+    the 10 others, and is right on the 5 without a slip, too.
+    """
+
+    def eager(request):
+        if "<finding " not in request.user:
+            return finding("late", ("message:2", "I see."))
+        decision = "upheld" if "we are late today" in request.user else "not supported"
+        return Reply(answer=TAGS | {"reason": "so", "decision": decision, "code": "none"})
+
+    vary = ("--model", "m", "--vary", "critic=none,same,other")
+    with Server(eager) as server:
+        done = ablate(annotate_cli, server, *vary, "--dry-run")
+        assert "16 to 112 calls" in done.out  # the codes of the rubric, for each of two critics
+        ablate(annotate_cli, server, *vary)
+        critics = [one.body["model"] for one in server.seen if "<finding " in one.user]
+        assert (len(server.seen), critics.count("m"), critics.count("other")) == (48, 16, 16)
+    arms = read_result(study)["arms"]
+    assert [x["agreement"]["observed"]["value"] for x in arms] == [6 / 16, 11 / 16, 11 / 16]
+    assert "critic:\n  model: m\n" in (study / "trial" / "judge.yaml").read_text()
+
+
+def test_in_python_the_arms_are_a_data_frame(study):
+    with Server(judge) as server:
+        settings = {"model": "right", "base_url": server.url}
+        vary = {"model": ["idle", "right"], "samples": [1]}
+        result = annotator.ablate(
+            "traces.jsonl", "labels.jsonl", vary, rubric="slips.yaml", judge=settings, out="trial"
+        )
+    frame = result.to_pandas().set_index("arm")
+    assert frame["agreement"].to_dict() == {
+        "model=idle,samples=1": 5 / 16,
+        "model=right,samples=1": 1,
+    }
+    assert frame["winner"].tolist() == [False, True]
+    assert frame.loc["model=right,samples=1", "difference_low"] == result.arms[1].difference.low
 
 
 def test_answers_that_come_in_a_file(study, annotate_cli):
@@ -193,13 +222,8 @@ def test_answers_that_come_in_a_file(study, annotate_cli):
         done = ablate(annotate_cli, server, *vary, "--batch-file", "requests.jsonl")
         assert server.calls == 0
         assert "requests.jsonl" in done.err
-        lines = (study / "requests.jsonl").read_text().splitlines()
-        assert len(lines) == 32
-        with (study / "results.jsonl").open("w") as out:
-            for line in map(json.loads, lines):
-                status, body = server.item(line["body"])
-                response = {"status_code": status, "body": body}
-                out.write(json.dumps({"custom_id": line["custom_id"], "response": response}) + "\n")
+        assert len(requests_in("requests.jsonl")) == 32
+        answer(server, "requests.jsonl", "results.jsonl")
     ablate(annotate_cli, server, *vary, "--resume", "--batch-results", "results.jsonl")
     assert [arm["agreement"]["observed"]["value"] for arm in read_result(study)["arms"]] == [1, 1]
 
@@ -224,51 +248,43 @@ def test_what_is_undecided_is_a_disagreement(study, annotate_cli):
 
 
 def test_labels_without_a_split_are_said_to_flatter(study, annotate_cli):
-    rows = [json.loads(line) for line in (study / "labels.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps(row | {"split": None}) + "\n" for row in rows)
-    (study / "all.jsonl").write_text(text)
+    labels = relabel(study / "all.jsonl", split=None)
     with Server(judge) as server:
-        done = ablate(annotate_cli, server, "--vary", "model=hasty,right", labels="all.jsonl")
+        done = ablate(annotate_cli, server, "--vary", "model=hasty,right", labels=labels)
     assert read_result(study)["n"] == 24
     assert "no test split" in done.out
 
 
+MODEL = ("--model", "right")
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--vary", "sampels=1,3"), "did you mean 'samples'"),
-        (("--vary", "samples"), "expected KEY=A,B"),
-        (("--vary", "samples=1,1"), "values that differ"),
-        (("--vary", "samples=0,1"), "samples: expected a number from 1"),
-        (("--vary", "examples=yes,no"), "expected on or off"),
-        (("--vary", "judge=llm,rules"), "the rules judge has no rules for 'slips'"),
-        (("--vary", "rubric=slips.yaml,symptoms"), "other codes"),
+        ((*MODEL, "--vary", "sampels=1,3"), "did you mean 'samples'"),
+        ((*MODEL, "--vary", "samples"), "expected KEY=A,B"),
+        ((*MODEL, "--vary", "samples=1,1"), "values that differ"),
+        ((*MODEL, "--vary", "samples=0,1"), "samples: expected a number from 1"),
+        ((*MODEL, "--vary", "examples=yes,no"), "expected on or off"),
+        ((*MODEL, "--vary", "judge=llm,rules"), "the rules judge has no rules for 'slips'"),
+        ((*MODEL, "--vary", "rubric=slips.yaml,symptoms"), "other codes"),
         (("--vary", "model=a,b", "--batch-file", "out.jsonl"), "a batch is of one model"),
-        (("--vary", "judge=llm,always:late", "--max-cost", "1"), "not the judge always:late"),
-    ],
-)
-def test_wrong_settings_are_named(study, annotate_cli, more, message):
-    (study / "always.py").write_text(PLUGIN)
-    with Server(judge) as server:
-        done = ablate(annotate_cli, server, "--model", "right", *more, code=2)
-    assert message in " ".join(done.err.split())
-    assert server.calls == 0
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+        (
+            (*MODEL, "--vary", "judge=llm,always:late", "--max-cost", "1"),
+            "not the judge always:late",
+        ),
         (("--vary", "samples=1,3"), "the judge rules has no such setting"),
         (("--judge", "always:late", "--vary", "samples=1,3"), "the judge always:late has no such"),
         (("--judge", "llm", "--vary", "examples=on,off"), "needs --model"),
         (("--vary", "judge=rules,llm"), "name a model"),
     ],
 )
-def test_settings_of_a_model_need_one(study, annotate_cli, more, message):
+def test_wrong_settings_are_named(study, annotate_cli, more, message):
     (study / "always.py").write_text(PLUGIN)
     with Server(judge) as server:
         done = ablate(annotate_cli, server, *more, code=2)
     assert message in " ".join(done.err.split())
+    assert server.calls == 0
 
 
 def test_a_plug_in_judges(study, annotate_cli):
@@ -287,25 +303,23 @@ def test_a_plug_in_judges(study, annotate_cli):
 
 
 def test_labels_of_other_traces_are_refused(study, annotate_cli):
-    text = (study / "labels.jsonl").read_text().replace('"run', '"other')
-    (study / "others.jsonl").write_text(text)
+    labels = study / "others.jsonl"
+    labels.write_text((study / "labels.jsonl").read_text().replace('"run', '"other'))
     with Server(judge) as server:
         vary = ("--model", "right", "--vary", "samples=1,3")
-        done = ablate(annotate_cli, server, *vary, labels="others.jsonl", code=2)
+        done = ablate(annotate_cli, server, *vary, labels=labels, code=2)
         assert server.calls == 0
     assert "Are the labels of other traces?" in " ".join(done.err.split())
 
 
 def test_people_with_one_label_choose_nothing(study, annotate_cli):
     """No kappa is above 0 then, also not that of the arm that agrees everywhere."""
-    rows = [json.loads(line) for line in (study / "labels.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps(row | {"primary": None}) + "\n" for row in rows)
-    (study / "none.jsonl").write_text(text)
+    labels = relabel(study / "none.jsonl", primary=None)
     vary = ("--vary", "model=right,idle")
     with Server(judge) as server:
         ablate(annotate_cli, server, *vary)
         assert (study / "trial" / "judge.yaml").exists()
-        done = ablate(annotate_cli, server, *vary, "--resume", labels="none.jsonl")
+        done = ablate(annotate_cli, server, *vary, "--resume", labels=labels)
     result = read_result(study)
     assert (result["best"], result["winner"]) == (None, None)
     assert "No arm can be chosen" in done.out
@@ -326,67 +340,33 @@ def test_the_money_of_all_arms_counts(study, annotate_cli):
     assert "for the other arms" in " ".join(stopped.err.split())
 
 
-def test_a_request_of_two_arms_is_sent_once(study, annotate_cli):
-    """Samples 1 to 3 of 16 traces, the first of them for both arms."""
-    vary = ("--model", "right", "--temperature", "1", "--vary", "samples=1,3")
+def test_a_run_gives_its_judge_and_traces(study, annotate_cli, monkeypatch):
+    """Its server, its model, whatever the environment names, its choice of traces, and its
+    redaction; options change the rest.
+    """
+    text = (study / "traces.jsonl").read_text().replace("today", "today, says ann@example.org")
+    traces = [json.loads(line) | {"outcome": {"passed": True}} for line in text.splitlines()]
+    write_labels(study / "traces.jsonl", traces)
+    (study / "slips.yaml").write_text(json.dumps(SLIPS | {"applies_to": {"passed": False}}))
+    rubric = ("--rubric", "slips.yaml")
     with Server(judge) as server:
-        ablate(annotate_cli, server, *vary, "--batch-file", "requests.jsonl")
-    lines = (study / "requests.jsonl").read_text().splitlines()
-    assert len({json.loads(line)["custom_id"] for line in lines}) == len(lines) == 48
-
-
-def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli, monkeypatch):
-    """Its model, not the one that the environment names."""
-    with Server(judge) as server:
-        options = ("--model", "hasty", "--base-url", server.url, "--out", "run")
-        done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
+        options = ("--model", "hasty", "--base-url", server.url, "--all", "--redact")
+        done = annotate_cli("run", "traces.jsonl", *rubric, *options, "--out", "run")
         assert done.code == 0, done.err
         monkeypatch.setenv("ANNOTATOR_MODEL", "right")
-        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
-        done = annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
+        again = ("ablate", "run", "--labels", "labels.jsonl", *rubric)
+        done = annotate_cli(*again, "--vary", "considered=codes,none", "--out", "trial")
         assert done.code == 0, done.err
         assert len(server.seen) == 24 + 16  # the first arm's answers are the run's
-    assert [arm["judge"] for arm in read_result(study)["arms"]] == ["llm:hasty", "llm:hasty"]
-
-
-def test_a_run_keeps_its_settings_beside_options(study, annotate_cli):
-    """Its server, its choice of traces, and its redaction; the options change the rest."""
-    text = (study / "traces.jsonl").read_text().replace("today", "today, says ann@example.org")
-    lines = map(json.loads, text.splitlines())
-    text = "".join(json.dumps(line | {"outcome": {"passed": True}}) + "\n" for line in lines)
-    (study / "traces.jsonl").write_text(text)
-    failed_only = json.dumps(RUBRIC | {"applies_to": {"passed": False}})
-    (study / "slips.yaml").write_text(failed_only)
-    with Server(judge) as server:
-        options = ("--model", "hasty", "--base-url", server.url, "--out", "run", "--all")
-        rubric = ("--rubric", "slips.yaml")
-        done = annotate_cli("run", "traces.jsonl", *rubric, *options, "--redact")
-        assert done.code == 0, done.err
-        files = ("--labels", "labels.jsonl", *rubric, "--out", "trial")
         more = ("--vary", "model=hasty,right", "--samples", "3", "--temperature", "1")
-        done = annotate_cli("ablate", "run", *files, *more)
-        assert done.code == 0, done.err
+        assert annotate_cli(*again, *more, "--out", "more").code == 0
         sent = json.dumps([request.body for request in server.seen])
-        assert len(server.seen) == 24 + 2 * 3 * 16
+        assert len(server.seen) == 24 + 16 + 2 * 3 * 16
     assert "says" in sent
     assert "ann@example.org" not in sent
-    assert read_result(study)["n"] == 16
+    result = read_result(study)
+    assert (result["n"], {arm["judge"] for arm in result["arms"]}) == (16, {"llm:hasty"})
     assert f"annotate run {study / 'traces.jsonl'} --rubric slips.yaml" in done.err
-
-
-def test_a_critic_of_a_run_stays(study, annotate_cli):
-    """The arm with the run's settings is the run's judge."""
-    with Server(judge) as server:
-        options = ("--model", "right", "--critic", "--base-url", server.url, "--out", "run")
-        annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
-        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
-        annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
-    judges = [
-        json.loads((study / folder / "run.json").read_text())["judge"]
-        for folder in ("run", "trial/considered=codes")
-    ]
-    assert judges[0]["critic"]["model"] == "right"
-    assert judges[0] == judges[1]
 
 
 def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
@@ -399,20 +379,10 @@ def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
         assert done.code == 0, done.err
         [design] = (study / "run" / "samples").iterdir()
         drawn = json.loads(design.read_text())
-        slips = {f"run{n:02}": slip_of(n) for n in range(24)}
-        rows = [
-            {
-                "trace_id": trace_id,
-                "rubric": "slips",
-                "annotator": "ann",
-                "primary": None if slips[trace_id] == "none" else slips[trace_id],
-                "design": design.name.split(".")[0],
-            }
-            for trace_id in drawn["traces"]
-        ]
+        people = {row["trace_id"]: row for row in requests_in("labels.jsonl")}
+        of = {"design": design.name.split(".")[0], "split": None}
         (study / "people").mkdir()
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (study / "people" / "drawn.jsonl").write_text(text)
+        write_labels(study / "people" / "drawn.jsonl", [people[x] | of for x in drawn["traces"]])
         labels = ("--labels", "people/drawn.jsonl")
         done = annotate_cli(
             "ablate", "run", *labels, *rubric, "--vary", "considered=codes,none", "--out", "trial"

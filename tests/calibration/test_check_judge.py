@@ -7,35 +7,17 @@ import re
 import pytest
 
 import annotator
+from tests.calibration.build import SLIPS, make_trace, write_labels
+from tests.judges.test_batch import answer as answer_file
+from tests.judges.test_batch import requests_in
 from tests.server import NOTHING, TAGS, Reply, Request, Server, finding
 
-RUBRIC = {
-    "id": "slips",
-    "version": 1,
-    "title": "Slips",
-    "source": "made up",
-    "choice": "primary",
-    "min_quotes": 1,
-    "quote_from": ["messages"],
-    "instructions": "Say which slip the run has.",
-    "codes": [
-        {
-            "id": code,
-            "name": code,
-            "definition": f"An agent is {code}.",
-            "evidence": f"A message says {code}.",
-            "not": f"Nobody is {code}.",
-        }
-        for code in ("late", "lost", "rude")
-    ],
-    "precedence": ["late", "lost", "rude"],
-}
 TRACES, MIDDLE = 24, 7  # the message in the middle, which a cut leaves out
 OTHER_WORDS = {
     code["id"]: {
         name: f"In other words: {code[name]}" for name in ("definition", "evidence", "not")
     }
-    for code in RUBRIC["codes"]
+    for code in SLIPS["codes"]
 }
 
 
@@ -43,19 +25,14 @@ OTHER_WORDS = {
 def study(tmp_path, monkeypatch):
     """24 traces of 12 messages and two a task; every second one is late, and message 7 says so."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "slips.yaml").write_text(json.dumps(RUBRIC))
-    lines = []
+    (tmp_path / "slips.yaml").write_text(json.dumps(SLIPS))
+    traces = []
     for n in range(TRACES):
         texts = [f"Trace {n}, step {k}. {'Still at work. ' * 20}" for k in range(1, 13)]
         if n % 2 == 0:
             texts[MIDDLE - 1] += "We are late."
-        messages = [
-            {"name": "ab"[k % 2], "role": "assistant", "content": x} for k, x in enumerate(texts)
-        ]
-        lines.append(
-            json.dumps({"id": f"run{n:02}", "task": f"task{n // 2}", "messages": messages})
-        )
-    (tmp_path / "traces.jsonl").write_text("\n".join(lines) + "\n")
+        traces.append(make_trace(n, *texts))
+    write_labels(tmp_path / "traces.jsonl", traces)
     return tmp_path
 
 
@@ -221,8 +198,8 @@ def test_a_forecast_calls_nothing(study, annotate_cli):
 
 def test_answers_that_come_in_a_file(study, annotate_cli):
     """The same question again is a request of its own; a paraphrase has to be given."""
-    words = [code | OTHER_WORDS[code["id"]] for code in RUBRIC["codes"]]
-    (study / "words.yaml").write_text(json.dumps(RUBRIC | {"codes": words}))
+    words = [code | OTHER_WORDS[code["id"]] for code in SLIPS["codes"]]
+    (study / "words.yaml").write_text(json.dumps(SLIPS | {"codes": words}))
     with Server(read_all) as server:
         done = check(annotate_cli, server, "--batch-file", "requests.jsonl", "-n", "6")
         assert "--paraphrase FILE" in done.err
@@ -230,13 +207,9 @@ def test_answers_that_come_in_a_file(study, annotate_cli):
         given = ("--paraphrase", "words.yaml", "-n", "6")
         check(annotate_cli, server, "--batch-file", "requests.jsonl", *given)
         assert server.calls == 0
-        lines = [json.loads(x) for x in (study / "requests.jsonl").read_text().splitlines()]
+        lines = requests_in("requests.jsonl")
         assert len({line["custom_id"] for line in lines}) == len(lines) == 36
-        with (study / "results.jsonl").open("w") as out:
-            for line in lines:
-                status, body = server.item(line["body"])
-                response = {"status_code": status, "body": body}
-                out.write(json.dumps({"custom_id": line["custom_id"], "response": response}) + "\n")
+        answer_file(server, "requests.jsonl", "results.jsonl")
         check(annotate_cli, server, "--resume", "--batch-results", "results.jsonl", *given)
     assert len(read_result(study)["variants"]) == 5
 
@@ -252,7 +225,7 @@ def test_a_panel_asks_again_with_other_samples(study, annotate_cli):
     ("answer", "problem"),
     [
         ({"late": OTHER_WORDS["late"]}, "lost.definition is missing"),
-        (OTHER_WORDS | {"late": RUBRIC["codes"][0]}, "no JSON object"),
+        (OTHER_WORDS | {"late": SLIPS["codes"][0]}, "no JSON object"),
         (
             OTHER_WORDS | {"late": OTHER_WORDS["late"] | {"not": "Nobody is late."}},
             "late.not is not in other words",
@@ -290,7 +263,7 @@ def test_a_bad_paraphrase_is_asked_for_again(study, annotate_cli, answer, proble
     ],
 )
 def test_wrong_settings_are_named(study, annotate_cli, more, message):
-    (study / "other.yaml").write_text(json.dumps(RUBRIC | {"id": "other"}))
+    (study / "other.yaml").write_text(json.dumps(SLIPS | {"id": "other"}))
     with Server(read_all) as server:
         done = check(annotate_cli, server, *more, code=2)
         assert server.calls == 0
@@ -299,9 +272,8 @@ def test_wrong_settings_are_named(study, annotate_cli, more, message):
 
 def test_short_traces_are_left_out_of_the_cut(study, annotate_cli):
     """A trace of two lines is shorter than any context; the others are cut."""
-    messages = [{"name": name, "role": "assistant", "content": "step 1."} for name in "ab"]
-    with (study / "traces.jsonl").open("a") as out:
-        out.write(json.dumps({"id": "tiny", "task": "tiny", "messages": messages}) + "\n")
+    tiny = make_trace(99, "step 1.", "step 1.")
+    write_labels(study / "traces.jsonl", [*requests_in("traces.jsonl"), tiny])
     with Server(with_paraphrase(read_beginning)) as server:
         check(annotate_cli, server, "--variants", "short")
     [short] = read_result(study)["variants"]

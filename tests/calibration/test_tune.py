@@ -13,6 +13,7 @@ from annotator.rubrics import load_rubric
 from annotator.rubrics.changes import ClauseChange, derive_rubric, dump_rubric
 from tests.calibration.build import write_labels
 from tests.conftest import set_model, write_run
+from tests.judges.test_batch import answer, requests_in
 from tests.server import Reply, Request, Server, finding
 
 RUBRIC = {
@@ -285,16 +286,9 @@ def test_a_stage_at_a_time_in_files(annotate_cli, labelled) -> None:
             assert done.code == 0, done.err
             if "Tuned" in done.out:
                 break
-            lines = [json.loads(line) for line in Path(f"{n}.jsonl").read_text().splitlines()]
-            stages.append(len(lines))
-            answers = []
-            for line in lines:
-                code, body = server.item(line["body"])
-                response = {"status_code": code, "body": body}
-                answers.append({"custom_id": line["custom_id"], "response": response})
-            file = Path(f"{n}.results.jsonl")
-            file.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-            results = ("--batch-results", file)
+            stages.append(len(requests_in(f"{n}.jsonl")))
+            answer(server, f"{n}.jsonl", f"{n}.results.jsonl")
+            results = ("--batch-results", f"{n}.results.jsonl")
         # Labels; requests for changes of all and two folds; two changes on their halves, which
         # have 30 runs; the others, held out. Folds that try the same ask once.
         assert stages == [40, 3, 2 * 30, 10]
@@ -415,14 +409,16 @@ def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None
     assert "CLOSE CALLS\n- If both, none.\n" in f"{derived.instructions}\n"
 
 
-def test_a_run_gives_traces_redaction_and_judge(annotate_cli, labelled) -> None:
+def test_a_run_gives_traces_redaction_and_judge(annotate_cli, labelled, monkeypatch) -> None:
     with Server(Scripted(propose(IDLE, MENDING))) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1))
         run = ("logs", "--rubric", "faults.yaml", *model, "--redact", "--out", "run")
         assert annotate_cli(*run).code == 0
+        monkeypatch.setenv("ANNOTATOR_MODEL", "other")
         more = ("--labels", "labels.jsonl", "--rubric", "faults.yaml", "--folds", 2)
         done = annotate_cli("tune", "run", *more, "--out", "out")
         assert "kappa 0.19 → 1.00" in done.out, done.err
+        assert {each.body["model"] for each in server.seen} == {"m"}
         bodies = [json.dumps(each.body) for each in server.seen]
         assert len(set(bodies)) == len(bodies)  # what the run was answered is known
         assert not any("ann@example.org" in body for body in bodies)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,6 @@ from annotator.web.index import Index
 from annotator.web.payload import serialize_annotation
 from tests.conftest import TALK, annotations, set_model
 from tests.judges.ask import (
-    ALL_APIS,
     IGNORED,
     QUESTION,
     RIGHT,
@@ -32,7 +30,6 @@ from tests.judges.ask import (
     totals,
 )
 from tests.judges.test_batch import answer, assert_billed, requests_in
-from tests.runs.test_run import start, wait_for_lines
 from tests.server import NOTHING, TAGS, Reply, Request, Responder, Server, finding
 
 ROLES = (("message:1", "I take the parser module."), ("message:2", TALK[1][1]))
@@ -371,30 +368,6 @@ def test_a_budget_between_two_batches_keeps_the_answers_of_the_first(
     assert totals()["cost_usd"] > 2
 
 
-def test_a_run_killed_while_the_critic_is_asked_goes_on(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
-    runs(10, passed=True)
-    with Server(play(flag_eight, uphold_four)) as server:
-        args = emergent(server, "--concurrency", "2")
-        assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
-        critics = len(server.seen)
-
-        def hold(request: Request) -> Reply:
-            asked = sum(map(is_critic, server.seen[critics:]))
-            return replace(uphold_four(request), together=99 if asked > 4 else 0)
-
-        server.responder = play(flag_eight, hold)
-        process = start(*args, "--out", "out", cwd=tmp_path)
-        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 4)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
-        server.responder = play(flag_eight, uphold_four)
-        done = annotate_cli(*args, "--out", "out", "--resume")
-    assert done.code == 0, done.err
-    assert findings("out") == findings("whole")
-
-
 @pytest.mark.parametrize("how", ["batch", "file"])
 def test_the_critic_is_asked_in_the_next_batch(annotate_cli: Cli, runs: Runs, how: str) -> None:
     runs(10, passed=True)
@@ -554,15 +527,3 @@ def test_the_critic_answers_in_the_forms_of_the_judge(mode: str) -> None:
     with Server(play(lambda _: SPLIT, critic)) as server:
         one = ask(server, talk(*(text for _, text in TALK)), "emergent", mode=mode, critic="same")
     assert (one.status, forms) == ("none", ["plain" if mode == "json" else mode])
-
-
-@pytest.mark.parametrize("api", ALL_APIS)
-def test_every_api_has_a_critic(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, "k")
-    trace = talk(*(text for _, text in TALK))
-    with Server(play(lambda _: SPLIT, lambda _: decide("upheld"))) as server:
-        one = ask(server, trace, "emergent", api=api, critic={"model": "other"})
-        asked = {is_critic(request): request.body["model"] for request in server.seen}
-    assert (one.status, one.findings[0].critique.decision) == ("labelled", "upheld")
-    assert asked == {False: "test-model", True: "other"}

@@ -265,7 +265,7 @@ def _build_model(
     )
     max_findings = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
-    answer = _build_tag_types()
+    answer: dict[str, Any] = {}
     if thought:
         item = _create_model(
             "Considered",
@@ -276,13 +276,12 @@ def _build_model(
         answer["considered"] = Annotated[list[item], Field(max_length=2 * len(thought))]  # type: ignore[valid-type]
     answer["findings"] = Annotated[list[finding], Field(max_length=max_findings)]  # type: ignore[valid-type]
     answer["label"] = Literal[labels]
-    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
-    return create_model("Annotation", __base__=ParsedAnswer, __doc__=ParsedAnswer.__doc__, **fields)
+    return _create_answer("Annotation", ParsedAnswer.__doc__ or "", answer)
 
 
-def _build_tag_types() -> dict[str, Any]:
-    # They begin differently: without that, small models give one of them twice.
-    return {
+def _create_answer(name: str, doc: str, kinds: Mapping[str, Any]) -> type[ParsedAnswer]:
+    """Return the model of an answer: the tags of its prompt, and these fields."""
+    tags = {  # They begin differently: without that, small models give one of them twice.
         "first_tag": _build_text_type(
             40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
         ),
@@ -290,6 +289,8 @@ def _build_tag_types() -> dict[str, Any]:
             40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
         ),
     }
+    fields: Any = {field: (kind, ...) for field, kind in {**tags, **kinds}.items()}
+    return create_model(name, __base__=ParsedAnswer, __doc__=doc, **fields)
 
 
 def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
@@ -307,13 +308,12 @@ def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
         quotes=quotes,
         summary=_build_text_type(120, "the change in at most ten words"),
     )
-    answer = _build_tag_types() | {
+    answer = {
         "turns": Annotated[list[turn], Field(max_length=100)],  # type: ignore[valid-type]
         "candidates": Annotated[list[candidate], Field(max_length=20)],  # type: ignore[valid-type]
     }
-    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
     doc = "The changes of the rubric that would settle differences."
-    return create_model("Proposal", __base__=ParsedAnswer, __doc__=doc, **fields)
+    return _create_answer("Proposal", doc, answer)
 
 
 def read_form(text: str, prompt: Prompt) -> dict[str, Any]:
@@ -335,14 +335,12 @@ def read_form(text: str, prompt: Prompt) -> dict[str, Any]:
 
 def _build_critique_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
     """Return the model of a critic's answer."""
-    answer = _build_tag_types() | {
+    answer = {
         "reason": _build_text_type(400, "what the quotes show, or do not show"),
         "decision": Literal[DECISIONS],
         "code": Literal[(*codes, NONE)],
     }
-    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
-    doc = "Whether the run shows the code."
-    return create_model("Critique", __base__=ParsedAnswer, __doc__=doc, **fields)
+    return _create_answer("Critique", "Whether the run shows the code.", answer)
 
 
 def _create_model(name: str, **kinds: Any) -> type[BaseModel]:

@@ -152,7 +152,7 @@ class Critic(LLMJudge):
         prompt = render_critic(trace, rubric, finding, None, self.options.layout)
         schema = build_answer_schema(rubric, "critique")
         tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
-        return self._call(tokens, SHORT_ANSWER)
+        return self.expect_call(tokens, SHORT_ANSWER)
 
     @property
     def assumption(self) -> str:

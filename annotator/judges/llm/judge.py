@@ -413,12 +413,18 @@ class LLMJudge(Model):
             if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
+            if (keys := self.session.forecast_keys) is not None:
+                if key in keys:
+                    continue
+                keys.add(key)
             schema = build_answer_schema(rubric, self.options.considered)
             tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
-            expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
+            expected += UsageRange(
+                *(self.expect_call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER))
+            )
         return expected
 
-    def _call(self, prompt: int, answer: int) -> Usage:
+    def expect_call(self, prompt: int, answer: int) -> Usage:
         """Return the usage of a call with so many tokens of prompt and answer."""
         usage = Usage(input_tokens=prompt, output_tokens=self._cap(answer), calls=1)
         return replace(usage, cost_usd=self.price.of(usage) if self.price else None)

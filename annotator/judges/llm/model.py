@@ -58,6 +58,7 @@ class Session:
 
     ``in_batches``: requests go into batches, at their prices. ``offline``: no call and no key.
     ``first_sample`` and ``share`` as in :class:`annotator.judges.build.ModelSettings`.
+    ``forecast_keys``: of requests in the forecast of several runs, which count once.
     """
 
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
@@ -68,6 +69,7 @@ class Session:
     offline: bool = False
     first_sample: int = 1
     share: float = 1.0
+    forecast_keys: set[str] | None = None
     notice: Callable[[str], None] = lambda _: None
 
 

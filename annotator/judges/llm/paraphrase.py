@@ -1,7 +1,6 @@
 """A rubric in other words, written by a model."""
 
 import json
-from dataclasses import replace
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -13,7 +12,7 @@ from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.request import BUDGET_BYTES_PER_TOKEN, BYTES_PER_TOKEN, estimate_tokens
 from annotator.judges.llm.response import CallFailed
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Usage, UsageRange
+from annotator.rubrics.annotations import UsageRange
 from annotator.rubrics.changes import ClauseChange, Field, derive_rubric
 
 _SYSTEM = """\
@@ -43,11 +42,10 @@ class Paraphraser(LLMJudge):
             for _ in range(1 + self.options.reasks):
                 body = {"model": self.options.model, "messages": messages}
                 data = to_json(body | self.options.parameters(1))
-                longest, tokens = (
-                    len(data) / BUDGET_BYTES_PER_TOKEN,
-                    2 * len(data) / BYTES_PER_TOKEN,
+                longest = int(len(data) / BUDGET_BYTES_PER_TOKEN)
+                call = self._estimate_call(
+                    self.options, body, longest, int(2 * len(data) / BYTES_PER_TOKEN)
                 )
-                call = self._estimate_call(self.options, body, int(longest), int(tokens))
                 response = await self._endpoint.complete(data, call, self._add_usage)
                 try:
                     return read_paraphrase(extract_answer(response, "json") or "", rubric)
@@ -69,8 +67,7 @@ class Paraphraser(LLMJudge):
     def expects_paraphrase(self, rubric: Rubric) -> UsageRange:
         """Return the expected usage of a paraphrase."""
         system, user = (estimate_tokens(each["content"]) for each in _write_messages(rubric))
-        usage = Usage(input_tokens=system + user, output_tokens=user, calls=1)
-        usage = replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+        usage = self.expect_call(system + user, user)
         return UsageRange(usage, usage)
 
 

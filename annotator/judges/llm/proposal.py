@@ -16,7 +16,7 @@ from annotator.judges.llm.request import (
 )
 from annotator.prompts.proposal import ProposalPrompt
 from annotator.prompts.render import Prompt
-from annotator.rubrics.annotations import Verdict
+from annotator.rubrics.annotations import Usage, Verdict
 from annotator.rubrics.changes import (
     ClauseChange,
     Proposal,
@@ -32,8 +32,20 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
+class KeptProposal:
+    """A model's answer with its usage. ``request``: the hash of what was sent; ``error``: why
+    there is none.
+    """
+
+    request: str
+    proposal: Proposal
+    usage: Usage
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalVerdict(Verdict):
-    """A proposal, and what it cost."""
+    """A verdict that is a proposal."""
 
     proposal: Proposal = field(default_factory=Proposal)
 
@@ -45,7 +57,7 @@ class Proposer(LLMJudge):
     :meth:`annotator.judges.base.Judge.judge`.
     """
 
-    async def propose(self, name: str, prompt: ProposalPrompt) -> ProposalVerdict:
+    async def propose(self, name: str, prompt: ProposalPrompt, request: str) -> KeptProposal:
         """Return the proposal, or an ``error``. ``name``: of the call, in the cache."""
         judge_call = JudgeCall(Trace(name, "proposal", "", ()), prompt.rubric)
         verdict: Verdict = Verdict(error="the prompt is too long", failure="length")
@@ -57,17 +69,11 @@ class Proposer(LLMJudge):
             except TooLong as error:
                 verdict = Verdict(error=str(error), failure=error.failure)
                 prompt = replace(prompt, limit=max(len(prompt.differences) // 2, 1))
-        if cache := self.session.cache:
-            cache.bill(judge_call.keys)
-            if verdict.error and (not self.outbox or self.outbox.asks_again):
-                cache.forget(judge_call.bad)
+        if not verdict.error:
+            judge_call.bad.clear()
+        self._bill(judge_call)
         proposal = verdict.proposal if isinstance(verdict, ProposalVerdict) else Proposal()
-        return ProposalVerdict(
-            error=verdict.error,
-            failure=verdict.failure,
-            usage=judge_call.usage,
-            proposal=proposal,
-        )
+        return KeptProposal(request, proposal, judge_call.usage, verdict.error)
 
     def _fit(self, prompt: ProposalPrompt) -> ProposalPrompt:
         """Return the prompt with as many differences as the model can read."""

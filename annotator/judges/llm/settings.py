@@ -227,7 +227,7 @@ CUSTOM_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """The environment variables with headers that openai's client sends of itself."""
 _NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples", "require", "critic", "batch_wait")
-SETTING_NAMES = (*_NAMES, "samples", "require")
+SETTING_NAMES = (*_NAMES, "samples", "require", "critic")
 """The settings of a judge of one model, by the names of a judge file."""
 
 

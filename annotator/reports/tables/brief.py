@@ -202,13 +202,15 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     return fit_rows([_write_name(row) for row in rows], columns)
 
 
-def fit_rows(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> tuple[Line, list[Line]]:
-    """Return the header and the rows of a table of 80 columns. The codes' names in its first column
-    lose their middle if they are too long, but keep ``LEAST_NAME`` characters.
+def fit_rows(
+    names: Sequence[str], columns: Mapping[str, Sequence[str]], title: str = "code"
+) -> tuple[Line, list[Line]]:
+    """Return the header and the rows of a table of 80 columns. The names in its first column lose
+    their middle if they are too long, but keep ``LEAST_NAME`` characters.
     """
     used = sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
     names = cut_names(names, max(LEAST_NAME, WIDTH - used))
-    return ("code", *columns), list(zip(names, *columns.values(), strict=True))
+    return (title, *columns), list(zip(names, *columns.values(), strict=True))
 
 
 def _write_name(row: Row) -> str:
