@@ -157,12 +157,7 @@ def choose_judge(
     options: dict[str, Any],
     notice: Callable[[str], None],
 ) -> BuiltJudge:
-    """Return the judge for the options of a run.
-
-    Raises:
-        AnnotatorError: a setting or a file is wrong, a plug-in cannot be used, or there is no key.
-        click.UsageError: options that do not go together.
-    """
+    """Return the judge for the options of a run; refuse options that do not go together."""
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
     if name is None:
@@ -213,9 +208,7 @@ def _parse_options(
     explicit: Collection[str],
     varied: Mapping[str, Any],
 ) -> ModelSettings:
-    """Return the settings of a judge file, or its content, and of options; ``varied`` wins over
-    both.
-    """
+    """Return the settings of a judge file, or of its content, and of options; ``varied`` wins."""
     limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
@@ -229,9 +222,7 @@ def _parse_options(
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:
-    """Return the command with its parsed options but those named in ``without``. Secrets are
-    hidden.
-    """
+    """Return the command with its parsed options, ``without`` some. Secrets are hidden."""
     arguments = ["annotate", context.command.name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -254,10 +245,9 @@ def _build_without_model(
     name: str, options: dict[str, Any], explicit: set[str], notice: Callable[[str], None]
 ) -> BuiltJudge:
     """Return the rules judge or a plug-in; both ignore the options of models."""
-    who = "the rules judge" if name == "rules" else f"the judge {name}"
     if name != "rules" and options["max_cost"] is not None:
         raise click.UsageError(
-            f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
+            f"--max-cost bounds what the llm judge spends, not the judge {name}: leave it out"
         )
     note_unused_options(name, explicit, notice)
     return build_judge(name)

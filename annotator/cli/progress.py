@@ -26,9 +26,7 @@ _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "fai
 
 
 def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
-    """Yield traces. If that takes longer, print how many are read on stderr: on a terminal every
-    second in one line that changes, in a log a line every half minute.
-    """
+    """Yield traces. If that takes longer, print every now and then how many are read."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
     pause = 1.0 if terminal else _SHORTEST
     following = time.monotonic() + pause

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -85,9 +86,7 @@ class ComparedCode:
 
 @dataclass(frozen=True, slots=True)
 class PairDifference:
-    """The difference of a code's shares in two conditions, first minus second, with a test and its
-    p by Holm over all codes and pairs.
-    """
+    """The difference of a code's shares in two conditions, with a test and its p by Holm."""
 
     code: str
     first: str
@@ -95,6 +94,9 @@ class PairDifference:
     difference: Estimate
     test: Test
     adjusted: float | None
+
+
+Tested = TypeVar("Tested", ComparedCode, PairDifference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +269,17 @@ def _compare_sides(
         if not calibrated:
             return rows, [], []
         corrected = correct_sides(counted, visible, kind, terms)
-        rows = [
-            replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
-            for row in rows
-        ]
         carried = count_by_cluster(_add_labels(counted), visible, paired=paired)
         gaps = _correct_pairs(read.values, corrected, carried, visible, terms)
-        smallest = _find_smallest(gaps)
-        rows = [replace(row, corrected_adjusted=smallest.get(row.code)) for row in rows]
-        if two:
-            rows = [
-                replace(row, corrected_difference=gap.difference, corrected_test=gap.test)
-                for row, gap in zip(rows, gaps, strict=True)
-            ]
+        for n, row in enumerate(rows):
+            adjusted = [x.adjusted for x in gaps if x.code == row.code and x.adjusted is not None]
+            rows[n] = replace(
+                row,
+                corrected=tuple(side.shares[row.code] for side in corrected),
+                corrected_difference=gaps[n].difference if two else None,
+                corrected_test=gaps[n].test if two else None,
+                corrected_adjusted=min(adjusted, default=None),
+            )
         return rows, corrected, gaps
 
     rows, corrected, gaps = compare_family(sides, counted, codes, visible)
@@ -355,9 +355,7 @@ def _count_only(code: str, sides: Sides, two: bool, terms: Terms) -> ComparedCod
 
 
 def count_by_cluster(sides: Sides, codes: Sequence[str], *, paired: bool) -> tuple[SideTotals, ...]:
-    """Return each side's traces by task, and those with each code. A trace without a task, or its
-    pair, is a task by itself.
-    """
+    """Return each side's traces by task (without one each is its own), and those with each code."""
     clusters = [
         [trace.cluster or (0 if paired else n, trace.key) for trace in side]
         for n, side in enumerate(sides)
@@ -388,19 +386,17 @@ def _compare_all(
     """Return a row for each code: the shares, and a permutation test over tasks."""
     totals = count_by_cluster(sides, codes, paired=paired)
     clustered = is_clustered(sides)
+
+    def estimate(side: SideTotals) -> Interval:
+        if clustered:
+            return estimate_share_of_totals(side.k.tolist(), side.n.tolist(), terms.confidence)
+        return compute_wilson_interval(int(side.k.sum()), int(side.n.sum()), terms.confidence)
+
     rows = [
-        ComparedCode(
-            code, tuple(_estimate_share(side.of(n), terms, clustered) for side in totals), test
-        )
+        ComparedCode(code, tuple(estimate(side.of(n)) for side in totals), test)
         for n, (code, test) in enumerate(zip(codes, permute_clusters(*totals), strict=True))
     ]
     return _adjust(rows)
-
-
-def _estimate_share(side: SideTotals, terms: Terms, clustered: bool) -> Interval:
-    if clustered:
-        return estimate_share_of_totals(side.k.tolist(), side.n.tolist(), terms.confidence)
-    return compute_wilson_interval(int(side.k.sum()), int(side.n.sum()), terms.confidence)
 
 
 def _compare_two(
@@ -449,15 +445,13 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
 
 
-def _adjust(rows: Sequence[ComparedCode]) -> list[ComparedCode]:
+def _adjust(rows: Sequence[Tested]) -> list[Tested]:
     adjusted = adjust_tests([row.test for row in rows])
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
-    """Return each p by Holm. A code in which nothing differs is not counted: its p is 1 by
-    convention.
-    """
+    """Return each p by Holm, not counting codes in which nothing differs: their p is 1 by rule."""
     formal = [test.p == 1 and bool(test.reason) and test.name != "fisher" for test in tests]
     p_values = [None if skip else test.p for test, skip in zip(tests, formal, strict=True)]
     return adjust_p_values(p_values, "holm")
@@ -473,12 +467,7 @@ def _compare_pairs(
         for n, (code, test) in enumerate(zip(codes, tests, strict=True)):
             gap = estimate_clustered_difference(side1.of(n), side2.of(n), read.terms.confidence)
             rows.append(PairDifference(code, first, second, gap, test, None))
-    return _adjust_pairs(rows)
-
-
-def _adjust_pairs(rows: Sequence[PairDifference]) -> list[PairDifference]:
-    adjusted = adjust_tests([row.test for row in rows])
-    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+    return _adjust(rows)
 
 
 def _add_labels(sides: Sides) -> Sides:
@@ -511,13 +500,4 @@ def _correct_pairs(
             if reason and test.p is not None:
                 test = replace(test, statistic=None, p=None, reason=reason)
             rows.append(PairDifference(code, values[n], values[m], gap, test, None))
-    return _adjust_pairs(rows)
-
-
-def _find_smallest(pairs: Sequence[PairDifference]) -> dict[str, float]:
-    """Return the smallest adjusted p of each code that is tested."""
-    smallest: dict[str, float] = {}
-    for pair in pairs:
-        if pair.adjusted is not None:
-            smallest[pair.code] = min(pair.adjusted, smallest.get(pair.code, 1.0))
-    return smallest
+    return _adjust(rows)

@@ -165,9 +165,7 @@ def _count_side(
 def _subtract(
     shares: tuple[Estimate, Estimate], together: float | None, confidence: float
 ) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares and its test; their errors have the covariance
-    ``together``.
-    """
+    """Return the difference of two shares, whose errors have a covariance, and its test."""
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:

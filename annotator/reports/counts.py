@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from annotator.base.text import sanitize_line
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation, Decision
+from annotator.rubrics.annotations import (
+    ALL_REJECTED,
+    AUTHORS_UNKNOWN,
+    Annotation,
+    Decision,
+    Finding,
+)
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, compute_wilson_interval
@@ -40,9 +46,7 @@ def name_reason(annotation: Annotation) -> str:
 
 
 def name_unjudged(annotation: Annotation) -> str:
-    """Return why a trace has no countable judgement: its kind of failure, ``skipped``, or why it is
-    undecided.
-    """
+    """Return why a trace has no countable judgement, in a word."""
     if annotation.status == "skipped":
         return "skipped"
     if annotation.status == "failed":
@@ -76,14 +80,6 @@ class Unjudged:
             self.why = explain_failure(annotation)
 
 
-@dataclass(frozen=True, slots=True)
-class FindingExample:
-    """A finding of a code: its trace and its quotes, each with its source."""
-
-    trace_id: str
-    quotes: tuple[tuple[str, str], ...]
-
-
 @dataclass(slots=True)
 class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute.
@@ -103,7 +99,7 @@ class TraceCounts:
         critiques: for each code, a critic's decisions about its findings.
         reasons: undecided traces by :func:`name_reason`.
         unjudged: traces without a countable judgement by :func:`name_unjudged`.
-        examples: a finding of each code, in the first trace by id.
+        examples: for each code, the first trace by id and a finding in it.
         clusters: labels by task, and groups of codes by their name in a tuple.
     """
 
@@ -128,7 +124,7 @@ class TraceCounts:
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
     unjudged: dict[str, Unjudged] = field(default_factory=dict)
-    examples: dict[str, FindingExample] = field(default_factory=dict)
+    examples: dict[str, tuple[str, Finding]] = field(default_factory=dict)
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
 
     @property
@@ -196,9 +192,8 @@ class TraceCounts:
     def _add_examples(self, annotation: Annotation, labels: Collection[str]) -> None:
         for finding in annotation.findings:
             earlier = self.examples.get(finding.code)
-            if finding.code in labels and (not earlier or annotation.trace_id < earlier.trace_id):
-                quotes = tuple((quote.quote, quote.source) for quote in finding.evidence)
-                self.examples[finding.code] = FindingExample(annotation.trace_id, quotes)
+            if finding.code in labels and (not earlier or annotation.trace_id < earlier[0]):
+                self.examples[finding.code] = annotation.trace_id, finding
 
     def share(self, label: Hashable) -> Interval:
         """Return the share of the traces with a label, or with a group of codes (its name in a

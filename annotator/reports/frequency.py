@@ -1,7 +1,7 @@
 """The frequency of each code in a run: counts, shares and their intervals."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,13 +122,8 @@ class FrequencyTable:
 def count_runs(
     runs: Sequence[Run], calibrations: "Calibrations | None" = None, **options: Any
 ) -> list[FrequencyTable]:
-    """Return the tables of runs, with names where they need them. A table that no calibration fits
-    is not corrected, and a note says so.
-
-    Arguments and errors are those of :func:`count_frequencies`.
-
-    Raises:
-        AnnotatorError: the calibrations fit no table.
+    """Return the tables of runs, with names where they need them. If a calibration fits another
+    table, one that it does not fit is not corrected, and a note says so.
     """
     misfits: list[AnnotatorError] = []
     tables = [
@@ -185,7 +180,11 @@ def count_frequencies(
     source: dict[str, Any] = {"judge": run.judge, "judge_sha256": run.judge_sha256, "run": run.id}
     source |= {"status": run.manifest.status, "limit": run.manifest.limit}
     tables = []
-    for name, group in _order_groups(counts, run.schemes, by):
+    order = list(run.schemes)
+    keys = [key for key in counts if (key[1] is None) == (not by)]
+    # The largest group of a rubric first.
+    keys.sort(key=lambda key: (order.index(key[0]), -counts[key].status.total(), key[1] or ""))
+    for name, group in keys:
         correction, uncorrected = None, ""
         try:
             correction = samples.correct(name, group, transfer, joint) if samples else None
@@ -224,16 +223,6 @@ def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[Fre
         else table
         for table in tables
     ]
-
-
-def _order_groups(
-    counts: Mapping[tuple[str, str | None], TraceCounts], rubrics: Iterable[str], by: str | None
-) -> Iterator[tuple[str, str | None]]:
-    """Yield the keys of the tables, the largest group of a rubric first."""
-    for rubric in rubrics:
-        groups = [group for name, group in counts if name == rubric and group is not None]
-        groups.sort(key=lambda group: (-counts[rubric, group].status.total(), group))
-        yield from ((rubric, group) for group in (groups if by else [None]))
 
 
 STATUSES = ("labelled", "none", "undecided", "skipped", "failed")

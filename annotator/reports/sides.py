@@ -64,10 +64,7 @@ class JudgedTrace:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings that the calibrations of the compared runs share, and all their warnings.
-
-    ``cluster_by``: the attributes that together name a trace's cluster.
-    """
+    """The settings that the calibrations of the compared runs share, and all their warnings."""
 
     confidence: float = 0.95
     population: Literal["process", "corpus"] = "process"
@@ -122,7 +119,8 @@ def read_sides(
             terms = _join_terms(terms, terms_of_run)
         by = terms.cluster_by if terms else DEFAULT_CLUSTER if cluster is None else tuple(cluster)
         for annotation in run.annotations(scheme.id):
-            value = _read_value(annotation, attribute, name)
+            given = {RUN: name, JUDGE: annotation.judge}.get(attribute)
+            value = given or get_attribute(annotation.attributes, attribute)
             if values and value in ("true", "false") and value not in values:
                 # A side may be named in any case.
                 value = next((side for side in values if side.lower() == value), value)
@@ -348,14 +346,6 @@ def _read_people(
     people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     by = calibration.cluster_by if cluster is None else tuple(cluster)
     return people, Terms(calibration.confidence, calibration.population, by, calibration.warnings)
-
-
-def _read_value(annotation: Annotation, attribute: str, run: str) -> str:
-    if attribute == RUN:
-        return run
-    if attribute == JUDGE:
-        return annotation.judge
-    return get_attribute(annotation.attributes, attribute)
 
 
 def _make_trace(

@@ -167,11 +167,7 @@ def select_brief(tables: Sequence[Table]) -> list[Table]:
 
 
 def render(tables: Sequence[Table], format: str) -> str:
-    """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
-
-    Raises:
-        AnnotatorError: there is no such format, or the plug-in cannot be imported.
-    """
+    """Return the tables of one report in one of :data:`FORMATS`, or in a plug-in's format."""
     modules = {**FORMATS, "html": "html"}  # report --format html has pages of its own
     if format in modules:
         module: Any = import_module(f"annotator.reports.formats.{modules[format]}")

@@ -104,10 +104,7 @@ class VoteCounts:
         self.clusters.add(cluster, counts)
 
     def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
-        """Return the agreement of the votes, or None if there were none.
-
-        ``labelled``: a vote has one label, so that pairs of voters have a kappa.
-        """
+        """Return the agreement of the votes, if any; ``labelled``: a vote has one label."""
         if not self.traces:
             return None
         flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
@@ -153,9 +150,7 @@ class VoteCounts:
 
 
 def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """Yield the judges of each pair compared, and their labels: the first answers of two judges,
-    and the first two answers of one.
-    """
+    """Yield judges and labels of each pair: the first answers of two, and the first two of one."""
     firsts = [vote for vote in votes if vote.sample == 1]
     for n, first in enumerate(firsts):
         again = [vote for vote in votes if vote.judge == first.judge and vote.sample == 2]

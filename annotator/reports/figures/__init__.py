@@ -90,22 +90,17 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
             or the file cannot be written.
     """
     check(file)
+    from matplotlib.transforms import Bbox
+
     from annotator.reports.figures.style import apply_style
 
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
     with apply_style():
         plot: Plot = module.draw_figure(source)
-        data = _render(plot.figure, file.suffix.lower()[1:])
-    write_file(file, data)
+        plot.figure.draw_without_rendering()
+        # Wider only for a name so wide that it would be cut.
+        box = Bbox.union([plot.figure.bbox_inches, plot.figure.get_tightbbox()])
+        out, name = io.BytesIO(), file.suffix.lower()[1:]
+        plot.figure.savefig(out, format=name, metadata=_METADATA[name], bbox_inches=box)
+    write_file(file, out.getvalue())
     return tuple(plot.left_out)
-
-
-def _render(figure: "Figure", format_: str) -> bytes:
-    from matplotlib.transforms import Bbox
-
-    out = io.BytesIO()
-    figure.draw_without_rendering()
-    # Wider only for a name so wide that it would be cut.
-    box = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
-    figure.savefig(out, format=format_, metadata=_METADATA[format_], bbox_inches=box)
-    return out.getvalue()
