@@ -25,14 +25,7 @@ from annotator.cli.options import (
     parse_attributes,
     verbose_option,
 )
-from annotator.cli.output import (
-    put_tables,
-    say,
-    say_next,
-    say_notice,
-    say_partial,
-    say_written,
-)
+from annotator.cli.output import put_tables, say, say_next, say_notice, say_partial, say_written
 from annotator.labels import LabelFiles
 from annotator.reports.calibration import (
     make_brief,

@@ -85,12 +85,7 @@ class _Summary:
 @add_option("-v,--verbose", "Print every kind of problem.")
 @add_option("--json", "Print JSON lines; the summary is the last.", name="as_json")
 def command(
-    traces: tuple[str, ...],
-    format_: str,
-    listed: bool,
-    explain: bool,
-    verbose: bool,
-    as_json: bool,
+    traces: tuple[str, ...], format_: str, listed: bool, explain: bool, verbose: bool, as_json: bool
 ) -> None:
     """Count the traces in TRACES (folders, files, globs, URLs, hf://org/name[:split]), and list
     their problems.

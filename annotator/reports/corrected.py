@@ -27,11 +27,7 @@ from annotator.reports.sides import (
     pair_traces,
 )
 from annotator.traces.clusters import ClusterCounts
-from validation import (
-    LEAST_CLUSTERS,
-    Estimate,
-    Test,
-)
+from validation import LEAST_CLUSTERS, Estimate, Test
 from validation.intervals import compute_p_value, compute_quantile
 
 _METHOD = "post-stratified"

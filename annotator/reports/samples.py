@@ -2,12 +2,7 @@
 
 from collections.abc import Sequence
 
-from annotator.calibration.correct import (
-    Correction,
-    Misfit,
-    make_correction,
-    select_calibration,
-)
+from annotator.calibration.correct import Correction, Misfit, make_correction, select_calibration
 from annotator.calibration.judged_sample import JudgedSample, start_judged_sample
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.rubrics.annotations import Annotation

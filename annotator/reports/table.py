@@ -105,10 +105,7 @@ class Table:
             return [self.header, *self.rows]
         numbers = [str(n) for n in range(1, len(self.rows) + 1)]
         numbered = zip(numbers, self.rows, strict=True)
-        return [
-            (self.header[0], *numbers),
-            *((f"{n} {row[0]}", *row[1:]) for n, row in numbered),
-        ]
+        return [(self.header[0], *numbers), *((f"{n} {row[0]}", *row[1:]) for n, row in numbered)]
 
     @property
     def rules(self) -> list[int]:

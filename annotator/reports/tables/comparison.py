@@ -19,13 +19,7 @@ from annotator.reports.digits import (
     format_points,
 )
 from annotator.reports.notes import rank_notes, select_notes
-from annotator.reports.table import (
-    Line,
-    Table,
-    flatten,
-    name_judge,
-    name_rubric,
-)
+from annotator.reports.table import Line, Table, flatten, name_judge, name_rubric
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH, round_percent
 from annotator.rubrics import NONE
 from validation import Estimate

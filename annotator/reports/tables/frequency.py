@@ -17,14 +17,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.table import (
-    Line,
-    Sort,
-    Table,
-    flatten,
-    name_judge,
-    name_rubric,
-)
+from annotator.reports.table import Line, Sort, Table, flatten, name_judge, name_rubric
 from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
