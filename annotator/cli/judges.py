@@ -190,9 +190,8 @@ def make_judge_settings(
     named: bool,
     recorded: Mapping[str, Any] | None = None,
 ) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
-    """Return a function from settings that win over the options to a judge of models; None if
-    nobody names a model. ``named``: those settings do; ``recorded``: the settings of a run's judge,
-    which the options change.
+    """Return a function from settings, which win over the options, to a judge of models; None if
+    nobody names a model. ``named``: they do. ``recorded``: the settings of a run's judge.
     """
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}

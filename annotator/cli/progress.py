@@ -45,14 +45,9 @@ def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem
 class Progress:
     """Prints ``78/300  26 %  $1.64  ETA 1:10   49 found  2 none  13 undecided  0 failed``.
 
-    On a terminal it is one line that changes, in a log a line every half minute, later fewer. It
-    prints the first failure at once.
-
-    Args:
-        count: returns roughly how many annotations there will be; 0: unknown.
-        state: returns a note on the judge, or "".
-        quiet: prints nothing.
-        verbose: the line has tokens.
+    On a terminal it is one line that changes, in a log a line every half minute, later fewer.
+    ``count`` returns about how many annotations there will be (0: unknown), ``state`` a note on the
+    judge, or "".
     """
 
     def __init__(

@@ -129,9 +129,8 @@ def command(
 
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
-    """Yield a line for the files of each format, and a likely map for files of no format.
-
-    With a map in it, all else is a comment, so that the whole can be given as ``--map``.
+    """Yield a line for the files of each format, and a likely map for files of no format. All else
+    is a comment then, so that the whole can be given as ``--map``.
     """
     from annotator.traces.suggest import suggest_map
 

@@ -16,22 +16,17 @@ from annotator.runs.run import Run, name_runs
 
 @dataclass(frozen=True, slots=True)
 class CoOccurrence:
-    """The judged traces of a run with two codes, primary or secondary.
-
-    ``folder`` is the run's name. ``counts``: a row and a column for each code, with the traces of
-    one code on the diagonal; None if the judge cannot find one of the codes, or is a screen for it
-    and found none. ``notes``: why these are not all traces of the run.
-    """
+    """The judged traces of a run with two codes, primary or secondary."""
 
     run: str
-    folder: str
+    folder: str  # the run's name
     rubric: str
     version: int
     rubric_sha256: str
     judge: str
     judge_sha256: str
     codes: tuple[str, ...]
-    counts: tuple[tuple[int | None, ...], ...]
+    counts: tuple[tuple[int | None, ...], ...]  # None: the judge cannot tell
     judged: int
     notes: tuple[str, ...]
 

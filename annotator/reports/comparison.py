@@ -65,12 +65,8 @@ NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 
 @dataclass(frozen=True, slots=True)
 class ComparedCode:
-    """One code: its share on each side, a test that all are equal, and the test's p by Holm over
-    the codes.
-
-    ``difference``: of two sides, first minus second. ``corrected``: the shares corrected for the
-    judge's errors, with a calibration. ``corrected_adjusted``: the smallest p by Holm of their
-    differences. Of two sides also the difference and its test.
+    """One code: its share on each side, and a test that all are equal, with its p by Holm over the
+    codes. Of two sides also the difference, first minus second.
     """
 
     code: str
@@ -78,10 +74,10 @@ class ComparedCode:
     test: Test
     adjusted: float | None = None
     difference: Estimate | None = None
-    corrected: tuple[Estimate, ...] = ()
+    corrected: tuple[Estimate, ...] = ()  # the shares, with a calibration
     corrected_difference: Estimate | None = None
     corrected_test: Test | None = None
-    corrected_adjusted: float | None = None
+    corrected_adjusted: float | None = None  # the smallest of all differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +99,6 @@ Tested = TypeVar("Tested", ComparedCode, PairDifference)
 class ConditionComparison:
     """The traces with each of ``values`` of an attribute, by one rubric in ``runs`` (ids), judged
     by ``judges`` (id and hash of each).
-
-    Attributes:
-        kind: ``paired`` by trace, ``same tasks`` without a partner for each trace, or
-            ``independent``.
-        n: the judged traces with each value.
-        alone: of two values, the judged traces without a partner, which a paired comparison leaves
-            out.
-        code_groups: the rows of groups of codes, a family of tests of their own for Holm.
-        pairs: every code in every two of more conditions: corrected shares, if there are any; else
-            the judge's own, if they are asked for.
-        all_pairs: the pairs are asked for, and have a table.
-        two: there are two values, and their differences.
     """
 
     rubric: Scheme
@@ -122,16 +106,16 @@ class ConditionComparison:
     attribute: str
     values: tuple[str, ...]
     kind: Kind
-    n: tuple[int, ...]
-    alone: tuple[int, ...]
+    n: tuple[int, ...]  # the judged traces with each value
+    alone: tuple[int, ...]  # of two values: those without a partner, which pairs leave out
     confidence: float
     rows: tuple[ComparedCode, ...]
     notes: tuple[str, ...]
     runs: tuple[str, ...]
-    code_groups: tuple[ComparedCode, ...]
-    pairs: tuple[PairDifference, ...]
-    all_pairs: bool
-    two: bool
+    code_groups: tuple[ComparedCode, ...]  # a family of tests of their own for Holm
+    pairs: tuple[PairDifference, ...]  # of more values: corrected ones, else if asked for
+    all_pairs: bool  # the pairs are asked for, and have a table
+    two: bool  # there are two values, and their differences
 
     @property
     def tests(self) -> int:
@@ -487,10 +471,8 @@ def _correct_pairs(
     codes: Sequence[str],
     terms: Terms,
 ) -> list[PairDifference]:
-    """Return the corrected difference of each code in every two conditions.
-
-    ``carried``: the traces of each condition with each code, by the judge or by a label. A code
-    that too few of them have is not tested, as in a test of the judge's own shares.
+    """Return the corrected difference of each code in every two conditions. A code that too few
+    traces have, by the judge or a label (``carried``), is not tested.
     """
     rows = []
     for n, m in combinations(range(len(values)), 2):

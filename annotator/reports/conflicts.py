@@ -47,10 +47,8 @@ class PatchConflict:
 
 @dataclass(frozen=True, slots=True)
 class PatchPair:
-    """Two patches of one trace (of none: ``trace_id`` is empty) and their conflicts.
-
-    ``uncounted``: why the pair is in no share, or None. ``value``: that of the attribute to group
-    by.
+    """Two patches of one trace (of none: ``trace_id`` is empty) and their conflicts. ``uncounted``:
+    why the pair is in no share. ``value``: that of the attribute to group by.
     """
 
     trace_id: str
@@ -63,9 +61,8 @@ class PatchPair:
 
 @dataclass(frozen=True, slots=True)
 class PairCounts:
-    """All pairs of patches of some traces. ``alone``: traces with fewer than two patches.
-
-    ``missing``: traces of a run that are not where it read them.
+    """All pairs of patches of some traces; ``alone`` ones have fewer than two patches, ``missing``
+    ones of a run are not where it read them.
     """
 
     pairs: tuple[PatchPair, ...]

@@ -29,41 +29,22 @@ PARTLY = "the judge cannot find every code of this group, or is a screen for som
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code, none, or a group of codes, which counts each trace once.
-
-    Attributes:
-        count: the judged traces with it; None if the judge cannot find the code, or is a screen
-            for it and found none.
-        share: their share.
-        unknown: the reason if there is no share.
-        bounds: the lowest and highest share that undecided and failed traces leave possible; None
-            if they leave nothing open, or nothing is known.
-        anywhere: the traces with the code as primary or secondary; None without a primary code.
-        labels: the share corrected for the judge's errors and its labels, with a calibration.
-    """
+    """One code, none, or a group of codes, which counts each trace once."""
 
     kind: Literal["code", "none", "group"]
     code: str
     name: str
-    count: int | None
+    count: int | None  # None: the judge cannot find it, or is a screen and found none
     share: Interval | None
-    unknown: str | None = None
-    bounds: tuple[float, float] | None = None
-    anywhere: int | None = None
-    labels: "CodeEstimates | None" = None
+    unknown: str | None = None  # why there is no share
+    bounds: tuple[float, float] | None = None  # if any trace is open: the possible shares
+    anywhere: int | None = None  # traces with it as primary or secondary
+    labels: "CodeEstimates | None" = None  # the corrected share
 
 
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
-    """The table of one run and rubric, or of the labels of ``people``, which have no judge.
-
-    Attributes:
-        code_groups: the rows of the rubric's groups of codes, to be added to no other row.
-        screen: the judge is only a screen for every code that it can find.
-        group: the attribute and the value that the traces share, if they are a group.
-        run_name: see :func:`mark_runs`.
-        counts: all other counts of the traces.
-    """
+    """The table of one run and rubric, or of the labels of ``people``, which have no judge."""
 
     rubric: str
     version: int
@@ -75,8 +56,8 @@ class FrequencyTable:
     status: str | None
     limit: int | None
     rows: tuple[Row, ...]
-    code_groups: tuple[Row, ...]
-    screen: bool
+    code_groups: tuple[Row, ...]  # to be added to no other row
+    screen: bool  # the judge is a screen for every code that it can find
     labelled: int
     none: int
     undecided: int
@@ -85,9 +66,9 @@ class FrequencyTable:
     counts: TraceCounts
     votes: Votes | None
     notes: tuple[str, ...]
-    group: tuple[str, str] | None = None
+    group: tuple[str, str] | None = None  # the attribute and the value that the traces share
     correction: "Correction | None" = None
-    run_name: str = ""
+    run_name: str = ""  # see mark_runs
     people: "LabelsUsed | None" = None
 
     @property
@@ -226,11 +207,8 @@ def build_table(
     correction: "Correction | None" = None,
     **source: Any,
 ) -> FrequencyTable:
-    """Return a table of counted traces.
-
-    ``group``: the attribute and the value that they share, if they are a group. ``describe`` takes
-    the shares by code and returns the notes. ``source``: the fields that say whose labels these
-    are.
+    """Return a table of counted traces. ``describe`` takes the shares by code, and returns notes.
+    ``source``: the fields that say whose labels these are.
     """
     scheme = counts.rubric
     rows = (

@@ -108,11 +108,10 @@ def count_people(
     by: str | None = None,
     cluster: Sequence[str] | None = None,
 ) -> list[FrequencyTable]:
-    """Return the tables of people's labels, one per rubric.
+    """Return the tables of people's labels, one per rubric, of the traces of ``run`` or ``traces``.
 
-    Only the traces of ``run`` are counted, with the attributes that it records; or ``traces``,
-    which no run judged. Without both, a trace has the ``task`` that its label names and no other
-    attribute. Other arguments and errors are those of :func:`annotator.api.count_labels`.
+    Without both, the only attribute of a trace is the ``task`` that its label names. Other
+    arguments and errors are those of :func:`annotator.api.count_labels`.
     """
     return [
         table

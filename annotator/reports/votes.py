@@ -31,28 +31,17 @@ class VoterPair:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The agreement of the votes of a run.
-
-    Attributes:
-        unanimous: of the traces, undecided ones too, whose votes all count, the share whose votes
-            are all the same.
-        incomplete: the other traces with votes.
-        flips: by code, of the traces whose votes all count and that have a vote for it, the share
-            with another vote, too.
-        pairs: the kappa of each two voters; empty if traces can have many labels.
-        effective: the number of independent votes that they count as, by how the codes of two
-            voters go together over the traces whose votes all count.
-        ties: traces in which no label had a majority, or a code exactly half of the votes.
-        failed: votes that failed in judged traces.
+    """The agreement of the votes of a run. ``unanimous``, ``flips`` and ``effective`` are of the
+    traces, undecided ones too, whose votes all count.
     """
 
-    unanimous: Interval
-    incomplete: int
-    flips: dict[str, Interval]
-    pairs: tuple[VoterPair, ...]
-    effective: Estimate
-    ties: int
-    failed: int
+    unanimous: Interval  # traces whose votes are all the same
+    incomplete: int  # the other traces with votes
+    flips: dict[str, Interval]  # by code: of those with a vote for it, those with another one
+    pairs: tuple[VoterPair, ...]  # empty if traces can have many labels
+    effective: Estimate  # the number of independent votes that they count as
+    ties: int  # no label had a majority, or a code exactly half of the votes
+    failed: int  # votes in judged traces
 
 
 @dataclass(slots=True)

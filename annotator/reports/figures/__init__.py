@@ -80,14 +80,10 @@ def check(file: Path) -> None:
 
 
 def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
-    """Draw a figure of one of :data:`PLOTS` or of :data:`DIFFICULTY` into ``file``, in one step;
-    the same source makes the same bytes.
-
-    Returns what the figure leaves out, a line each.
+    """Draw a figure into ``file``; the same source makes the same bytes. Return what it leaves out.
 
     Raises:
-        AnnotatorError: as :func:`check`; there is nothing of this kind to draw, or more than fits;
-            or the file cannot be written.
+        AnnotatorError: as :func:`check`; there is nothing of this kind to draw, or more than fits.
     """
     check(file)
     from matplotlib.transforms import Bbox

@@ -12,9 +12,7 @@ Weighted = tuple[str, str]  # a line and its weight, or ""
 
 def render(tables: Sequence[Table], width: int = _WIDTH, *, weighted: bool = False) -> str:
     """Return the tables as aligned text, with bars if ``width`` columns have room for them.
-
-    ``weighted``: with escape sequences for a terminal. A narrow one wraps the lines of a table: no
-    digit is left out.
+    ``weighted``: with escape sequences. A narrow terminal wraps lines: no digit is left out.
     """
     texts = []
     for table in tables:

@@ -55,8 +55,7 @@ def tabulate(
 ) -> list[Table]:
     """Return frequency tables as tables, each with a record for each code and group of codes.
 
-    ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first; by default
-    it does so in the brief form only.
+    ``sort``: the order of the rubric, or by ``share``, as the brief form is by default;
     ``meanings`` adds a column with the first sentence of each code's definition.
     """
     tables = []
