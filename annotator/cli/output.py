@@ -81,7 +81,7 @@ def put_tables(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print the tables of a report, or write them to ``path``; not ``verbose``: the brief ones."""
+    """Print the tables of a report, or write them to ``path``; if not ``verbose``, brief ones."""
     from annotator.reports.table import render, select_brief
 
     if format_ == "table" and not verbose:
