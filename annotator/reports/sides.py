@@ -105,8 +105,8 @@ def read_sides(
             terms = _join_terms(terms, terms_of_run)
         by = terms.cluster_by if terms else DEFAULT_CLUSTER if cluster is None else tuple(cluster)
         for annotation in run.annotations(scheme.id):
-            given = {RUN: name, JUDGE: annotation.judge}.get(attribute)
-            value = given or get_attribute(annotation.attributes, attribute)
+            source = {RUN: name, JUDGE: annotation.judge}.get(attribute)
+            value = source or get_attribute(annotation.attributes, attribute)
             if values and value in ("true", "false") and value not in values:
                 # A side may be named in any case.
                 value = next((side for side in values if side.lower() == value), value)
