@@ -96,6 +96,7 @@ def count(
     calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
     by: By | None = None,
+    of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
     sort: "Sort | None" = None,
@@ -109,6 +110,7 @@ def count(
         transfer: the calibration may be of another judge or of other traces.
         by: one table for each value of this attribute; or a mapping ``{trace_id: value}``, or a
             Series with trace ids as its index.
+        of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task, or
             those of the calibration. Traces of one task are not independent.
         joint: correct all codes at once: their shares add up to 100 %, with joint intervals for
@@ -125,7 +127,7 @@ def count(
 
     calibrations = group_calibrations(calibration)
     divided, by = _divide(runs, by)
-    counted = _count(divided, calibrations, transfer, by, cluster, joint)
+    counted = _count(divided, calibrations, transfer, by, of_labelled, cluster, joint)
     return list(frequency.tabulate(counted, sort, meanings=meanings))
 
 
@@ -136,6 +138,7 @@ def count_labels(
     run: Run | None = None,
     traces: TraceSource | Traces | None = None,
     by: str | None = None,
+    of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     sort: "Sort | None" = None,
     meanings: bool = False,
@@ -150,6 +153,7 @@ def count_labels(
         traces: count only these, with their attributes. Without ``run`` and ``traces`` the only
             attribute is the label's ``task``.
         by: one table for each value of this attribute.
+        of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task.
         sort: ``"share"`` puts the largest share first, ``"rubric"`` keeps the rubric's order;
             default: the rubric's, in what ``print`` shows the largest share first.
@@ -171,7 +175,9 @@ def count_labels(
     if traces is not None:
         loaded = traces if isinstance(traces, Traces) else load_traces(traces)
         attributes = {trace.id: trace.attributes for trace in loaded}
-    counted = count_people(request, run=run, traces=attributes, by=by, cluster=names)
+    counted = count_people(
+        request, run=run, traces=attributes, by=by, of_labelled=of_labelled, cluster=names
+    )
     return list(frequency.tabulate(counted, sort, meanings=meanings))
 
 
@@ -180,6 +186,7 @@ def _count(
     calibrations: "Calibrations | None",
     transfer: bool,
     by: str | None,
+    of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> "list[FrequencyTable]":
@@ -191,6 +198,7 @@ def _count(
         calibrations,
         transfer=transfer,
         by=by,
+        of_labelled=of_labelled,
         cluster=None if cluster is None else list_names(cluster),
         joint=joint,
     )
@@ -209,7 +217,7 @@ def describe_methods(
     """
     from annotator.reports.methods import describe_methods as describe
 
-    tables = _count(runs, group_calibrations(calibration), transfer, by, cluster, joint)
+    tables = _count(runs, group_calibrations(calibration), transfer, by, False, cluster, joint)
     by_id = {run.id: run for run in runs}
     grouped = groupby(tables, key=lambda table: (table.run or "", table.rubric))
     return [text for (id_, _), some in grouped for text in describe(by_id[id_], list(some))]

@@ -53,7 +53,7 @@ _SHARES = frozenset(("--out", "--cluster", "--by", "--no-calibration"))
 _CORRECTED = _SHARES | {"--calibration", "--transfer", "--joint"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
 _ROWS = frozenset(("--sort", "--meanings"))
-_NUMBERS = _CORRECTED | _PEOPLE | {"--co-occurrence"}
+_NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence"}
 # Which options go with a format, or with an option that decides the table.
 _GOES_WITH = {
     "--format csv": _NUMBERS,
@@ -64,13 +64,14 @@ _GOES_WITH = {
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
     "--methods": _CORRECTED,
     "--co-occurrence": frozenset(("--out", "--no-calibration")),
-    "--labels": _SHARES | _PEOPLE | _ROWS,
+    "--of-labelled": _SHARES | _PEOPLE | _ROWS,
+    "--labels": _SHARES | _PEOPLE | _ROWS | {"--of-labelled"},
 }
 
 
 _SECTIONS = {
     "Options": "format_ out verbose sort meanings calibration_files methods groups by",
-    "Shares and intervals": "cluster transfer joint no_calibration",
+    "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
     "More tables": "co_occurrence",
     "Labels and pages": "label_files annotators rubrics final design traces no_facts",
 }
@@ -88,6 +89,9 @@ _SECTIONS = {
     default="table",
 )
 @add_table_options
+@add_option(
+    "--of-labelled", "Shares of the labelled traces alone; those without a failure are in no share."
+)
 @add_option(
     "--sort",
     "The largest share first, or the codes in the order of the rubric.  [default: share in a"
@@ -165,7 +169,7 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
     flags -= {"--format", "--group", "--verbose"}
     form = f"--format {format_}"
     counts_labels = "--labels" in flags and format_ != "html"  # a page shows them
-    kinds = flags & {"--methods", "--co-occurrence"}
+    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled"}
     kinds |= {"--labels"} if counts_labels else set()
     rules = {form: _GOES_WITH.get(form, _GOES_WITH["--format"])}
     rules |= {kind: _GOES_WITH[kind] | {kind} for kind in sorted(kinds)}

@@ -68,6 +68,7 @@ class TableRequest:
     annotators: Sequence[str] = ()
     traces: Sequence[str] = ()
     no_facts: bool = False
+    of_labelled: bool = False
     rubrics: Sequence[str] = ()
     final: bool = False
     design: Path | None = None
@@ -104,7 +105,7 @@ class TableRequest:
 
     def count(self) -> "list[Table]":
         """Return the frequency tables of all runs; with label files those of people's labels."""
-        options = {name: getattr(self, name) for name in ("sort", "meanings")}
+        options = {name: getattr(self, name) for name in ("of_labelled", "sort", "meanings")}
         if not self.label_files:
             return api.count(*self.runs, **options, **self.correction)
         options |= {name: getattr(self, name) for name in ("by", "annotators", "final", "design")}

@@ -85,6 +85,7 @@ class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute."""
 
     rubric: Scheme
+    of_labelled: bool = False
     cluster_by: tuple[str, ...] = DEFAULT_CLUSTER
     status: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)  # the primary code, or each of many
@@ -113,6 +114,11 @@ class TraceCounts:
     def judged(self) -> int:
         """Traces with a judgement that is counted."""
         return self.status["labelled"] + self.status["none"]
+
+    @property
+    def n(self) -> int:
+        """The traces that shares are of."""
+        return self.status["labelled"] if self.of_labelled else self.judged
 
     @property
     def open(self) -> int:
@@ -150,7 +156,8 @@ class TraceCounts:
             self.groups.update(groups)
             self._add_examples(annotation, labels)
             self.outcome_unknown += annotation.attributes.get("passed") is None
-            self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
+            if annotation.status == "labelled" or not self.of_labelled:
+                self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
         if annotation.status in (*JUDGED, "undecided"):
             # The facts beside a trace are not part of it.
             left_out = annotation.truncated.keys() - {"observations"}
@@ -185,7 +192,7 @@ class TraceCounts:
         """Return the lowest and highest possible share of a code that ``count`` traces have, if
         undecided and failed traces may have it; for a screen all other traces may.
         """
-        total = self.judged + self.open
+        total = self.n + self.open
         if not total or not (self.open or screen):
             return None
         return count / total, 1.0 if screen else (count + self.open) / total

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # they need scipy, which a table without a calibration must n
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
 NEVER_NONE = "the judge is a screen for every code: it cannot tell that there is none"
+LABELLED_ONLY = "shares are of the labelled traces alone"
 PARTLY = "the judge cannot find every code of this group, or is a screen for some"
 
 
@@ -77,6 +78,11 @@ class FrequencyTable:
         return self.counts.judged
 
     @property
+    def n(self) -> int:
+        """The traces that shares are of."""
+        return self.counts.n
+
+    @property
     def all_rows(self) -> tuple[Row, ...]:
         """The rows of the codes, of none, and of the groups."""
         return self.rows + self.code_groups
@@ -117,6 +123,7 @@ def count_frequencies(
     *,
     transfer: bool = False,
     by: str | None = None,
+    of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
     misfits: list[AnnotatorError] | None = None,
@@ -126,6 +133,8 @@ def count_frequencies(
     Arguments and errors are those of :func:`annotator.api.count`. A calibration of another judge or
     of other traces is added to ``misfits`` without ``transfer``; without ``misfits`` it is refused.
     """
+    if of_labelled and calibrations:
+        raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
     if joint and not calibrations:
         raise AnnotatorError("a joint correction needs a calibration")
     samples = None
@@ -135,7 +144,8 @@ def count_frequencies(
         samples = JudgedSamples(run, calibrations, cluster)
     cluster_by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
     counts: dict[tuple[str, str | None], TraceCounts] = {
-        (name, None): TraceCounts(scheme, cluster_by) for name, scheme in run.schemes.items()
+        (name, None): TraceCounts(scheme, of_labelled, cluster_by)
+        for name, scheme in run.schemes.items()
     }
     attributes: set[str] = set()
     for annotation in run.annotations():
@@ -143,7 +153,7 @@ def count_frequencies(
         group = get_attribute(annotation.attributes, by) if by else None
         key = annotation.rubric, group
         if key not in counts:
-            counts[key] = TraceCounts(run.schemes[annotation.rubric], cluster_by)
+            counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
         counts[key].add(annotation)
         if samples:
             samples.add(annotation, group)
@@ -256,7 +266,8 @@ def _count_code(code: SchemeCode, counts: TraceCounts, correction: "Correction |
 
 def _count_none(counts: TraceCounts, correction: "Correction | None") -> Row:
     count = counts.status["none"]
-    why = NEVER_NONE if counts.rubric.only_screens else counts.selection
+    why = NEVER_NONE if counts.rubric.only_screens else None
+    why = why or (LABELLED_ONLY if counts.of_labelled else counts.selection)
     return Row(
         "none",
         NONE,
@@ -264,7 +275,7 @@ def _count_none(counts: TraceCounts, correction: "Correction | None") -> Row:
         count,
         None if why else counts.share(NONE),
         unknown=why,
-        bounds=counts.bounds(count),
+        bounds=None if counts.of_labelled else counts.bounds(count),
         labels=correction.codes[NONE] if correction else None,
     )
 

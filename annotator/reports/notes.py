@@ -79,10 +79,10 @@ def describe_caveats(
     yield from describe_intervals(counts, shares, whose, errors)
     yield from describe_traces(counts)
     found_none = not (counts.status["labelled"] or counts.selection)
-    if counts.judged >= _FEW and found_none and not correction:
+    if counts.n >= _FEW and found_none and not correction:
         yield Note(
-            f"Found in none of {counts.judged} traces. Does this judge tell the codes apart? Check"
-            " it with labels: annotate sample.",
+            f"Found in none of {counts.n} traces. Does this judge tell the codes apart? Check it"
+            " with labels: annotate sample.",
             "found-none",
         )
     yield from _describe_undecided(counts)
@@ -116,6 +116,12 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
             " sample, then annotate calibrate.",
             "no-shares",
         )
+    if counts.of_labelled:
+        yield Note(
+            f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"
+            " no share.",
+            "of-labelled",
+        )
     if counts.open:
         sizes = (f"{counts.status[x]} {x}" for x in ("undecided", "failed") if counts.status[x])
         yield Note(
@@ -129,7 +135,7 @@ def describe_intervals(
     counts: TraceCounts, shares: Mapping[str, Interval], whose: str, errors: str
 ) -> Iterator[str]:
     """Yield what the intervals allow for, ``whose`` they are, and the ``errors`` they leave out."""
-    if not shares or not counts.judged:
+    if not shares or not counts.n:
         return
     tasks, by = len(counts.clusters), "+".join(counts.cluster_by)
     if not counts.clusters.named:

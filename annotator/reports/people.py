@@ -58,7 +58,7 @@ class LabelCounts(TraceCounts):
     def add(self, annotation: Annotation) -> None:
         """Count a label, as the annotation that says the same."""
         TraceCounts.add(self, annotation)
-        if self.weights is None:
+        if self.weights is None or (self.of_labelled and annotation.status == "none"):
             return
         labels = self.rubric.labels_of(annotation)
         groups = [(name,) for name, codes in self.rubric.groups.items() if {*codes} & {*labels}]
@@ -106,6 +106,7 @@ def count_people(
     run: Run | None = None,
     traces: Attributes | None = None,
     by: str | None = None,
+    of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
 ) -> list[FrequencyTable]:
     """Return the tables of people's labels, one per rubric, of the traces of ``run`` or ``traces``.
@@ -116,7 +117,9 @@ def count_people(
     return [
         table
         for scheme in request.schemes(run)
-        for table in _Counted(scheme.for_people(), request, run, traces, cluster).tables(by)
+        for table in _Counted(
+            scheme.for_people(), request, run, traces, of_labelled, cluster
+        ).tables(by)
     ]
 
 
@@ -129,10 +132,11 @@ class _Counted:
         request: Request,
         run: Run | None,
         traces: Attributes | None,
+        of_labelled: bool,
         cluster: Sequence[str] | None,
     ) -> None:
         self._scheme, self._request, self._run = scheme, request, run
-        self._cluster = cluster
+        self._of_labelled, self._cluster = of_labelled, cluster
         trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
         read = request.labels.read(scheme, chain(traces or (), trace_ids))
         selected, self._annotators = select_labels(read, request.annotators)
@@ -185,7 +189,9 @@ class _Counted:
         groups: dict[str, LabelCounts] = {}
         for annotation in self._annotations:
             group = get_attribute(annotation.attributes, by) if by else ""
-            empty = LabelCounts(self._scheme, self._request.cluster, weights=weights)
+            empty = LabelCounts(
+                self._scheme, self._of_labelled, self._request.cluster, weights=weights
+            )
             groups.setdefault(group, empty).add(annotation)
         ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))
         return [self._table(groups[group], (by, group) if by else None) for group in ordered]

@@ -149,7 +149,7 @@ class _ComparedSides:
             "rubric": self._scheme.id,
             "title": self._scheme.id,
             "sides": [
-                {"key": side.key, "name": side.name, "n": side.table.judged if side.table else None}
+                {"key": side.key, "name": side.name, "n": side.table.n if side.table else None}
                 for side in sides
             ],
             "more": [],
@@ -216,7 +216,7 @@ def _list_undefined(side: _Side) -> Iterator[tuple[str, str]]:
 def _serialize_row(row: Row | None, table: FrequencyTable | None) -> dict[str, Any]:
     if row is None or table is None:
         return _serialize_side(None)
-    count = "" if row.count is None else f"{row.count}/{table.judged}"
+    count = "" if row.count is None else f"{row.count}/{table.n}"
     return _serialize_side(row.share, row.labels.corrected if row.labels else None, count)
 
 

@@ -105,6 +105,15 @@ def test_the_sentence_claims_no_more_than_is_known(annotate_cli, tmp_path, codes
     assert sentence in " ".join(out.split())
 
 
+def test_shares_of_the_labelled_traces_are_called_so(annotate_cli, tmp_path):
+    """30 of 60 have a code, 20 of them alpha; none is in no share."""
+    run = make_run(tmp_path / "run", make_rubric(tmp_path, "primary", id="first"), traces())
+    out = annotate_cli("report", run, "--of-labelled").out
+    assert "Most common: alpha, 67 % of traces with a code" in " ".join(out.split())
+    [none] = [line for line in out.splitlines() if line.startswith("none")]
+    assert none.split()[:2] == ["none", "30"]
+
+
 def test_the_sentence_does_not_break_a_name_at_a_hyphen(annotate_cli, tmp_path):
     name = "loses-the-thread-of-the-conversation-with-the-other"
     rubric = make_rubric(tmp_path, "primary", [name], id="first")

@@ -40,6 +40,7 @@ REPORTS = {
     "frequency": ("report", "run", "--no-calibration"),
     "independent traces": ("report", "run", "--cluster", "none", "--no-calibration"),
     "one task": ("report", "run", "--by", "task", "--no-calibration"),
+    "labelled traces": ("report", "run", "--of-labelled"),
     "screen": ("report", "screen"),
     "part of a run": ("report", "part"),
     "corrected": ("report", "run", "--calibration", "run/calibration.json"),

@@ -80,6 +80,12 @@ def test_labels_are_counted(count, file, options, who, alpha, beta, none):
     }
 
 
+def test_the_paper_s_table_is_of_the_labelled_traces(count, file):
+    [table] = count("--labels", file, "--of-labelled")
+    assert numbers(shares(table)["alpha"])[:3] == [4, 5, 0.8]
+    assert shares(table)["none"]["value"] is None
+
+
 @pytest.mark.parametrize("format_", ["table", "md", "latex", "csv", "json", "parquet"])
 def test_every_format_says_whose_labels_they_are(annotate_cli, file, rubric, tmp_path, format_):
     out = tmp_path / "out"

@@ -1,5 +1,8 @@
 """The frequency table: the right counts over the right n, the same digits in every format."""
 
+import csv
+import io
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +18,7 @@ from annotator.rubrics.annotations import Rejected
 from annotator.runs.run import open_run
 from tests.calibration.build import make_run, said
 from tests.conftest import Done
+from validation import compute_wilson_interval
 
 Cli = Callable[..., Done]
 SYMPTOMS = load_rubric("symptoms")
@@ -117,6 +121,46 @@ def test_rows_for_people_alone(
     done = annotate_cli("report", "-v", fifty, *option, *others)
     assert done.code == 2
     assert option[0] in done.err
+
+
+def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:
+    """49 are labelled, 48 of them with work_overlap; 3 failed ones may hold anything."""
+    [table] = count_frequencies(open_run(fifty), of_labelled=True)
+    rows = {row.code: row for row in table.all_rows}
+    share = rows["work_overlap"].share
+    assert share is not None
+    assert (share.k, share.n, table.n, table.judged) == (48, 49, 49, 50)
+    assert (share.low, share.high) == (
+        compute_wilson_interval(48, 49).low,
+        compute_wilson_interval(48, 49).high,
+    )
+    assert rows["work_overlap"].bounds == (48 / 52, 51 / 52)
+    none = rows["none"]
+    assert (none.count, none.share, none.bounds) == (1, None, None)
+    assert none.unknown == "shares are of the labelled traces alone"
+    assert "Shares of the 49 labelled traces alone" in table.notes[0]
+    printed = annotate_cli("report", "-v", fifty, "--of-labelled", "--format", "json").out
+    [value] = json.loads(printed)
+    assert {row["n"] for row in value["rows"]} == {49}
+    assert value["of_labelled"] is True
+    printed = annotate_cli("report", "-v", fifty, "--of-labelled", "--format", "csv").out
+    assert {row["of_labelled"] for row in csv.DictReader(io.StringIO(printed))} == {"True"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--calibration", "c.json"),
+        ("--co-occurrence",),
+        ("--format", "html"),
+    ],
+)
+def test_shares_of_labelled_traces_go_with_tables_only(
+    annotate_cli: Cli, fifty: Path, options: tuple[str, ...]
+) -> None:
+    done = annotate_cli("report", "-v", fifty, "--of-labelled", *options)
+    assert done.code == 2
+    assert "--of-labelled" in done.err
 
 
 def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:

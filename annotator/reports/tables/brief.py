@@ -123,7 +123,9 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         return f"None of the {table.judged} judged traces has any of the codes{unknown}."
     tops = [row for row in codes if find_share(row) == value]
     names = [_write_name(row) for row in tops]
-    of = "traces" if table.people or table.correction else "judged traces"
+    of = "traces with a code" if table.counts.of_labelled else "judged traces"
+    if (table.people or table.correction) and not table.counts.of_labelled:
+        of = "traces"
     size = f"{round_percent(value)} % of {of}"
     if len(tops) > 1:
         few = f"{', '.join(names[:-1])} and {names[-1]}"
@@ -170,12 +172,17 @@ def _write_title(table: FrequencyTable) -> str:
 
 def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[Line]]:
     """Return the header and the cells of the rows, in 80 columns."""
-    total = table.judged + table.undecided + table.failed
+    total = table.n + table.undecided + table.failed
     level = f"{100 * table.correction.confidence:g}" if table.correction else "95"
     shares = any(row.share and row.share.value is not None for row in rows)
     columns: dict[str, list[str]] = {}
     if shares:
-        columns["traces"] = [_write_count(row, table.judged) for row in rows]
+        columns["traces"] = [
+            str(row.count)
+            if table.counts.of_labelled and row.kind == "none"
+            else _write_count(row, table.n)
+            for row in rows
+        ]
         columns["judged %" if table.correction else "%"] = [format_percent(r.share) for r in rows]
     else:
         columns["found in"] = [_write_count(row, total) for row in rows]

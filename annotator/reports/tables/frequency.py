@@ -44,7 +44,7 @@ SCHEMA: dict[str, type] = {
     **{"corrected_high": float, "corrected_confidence": float, "corrected_method": str},
     **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
     **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
-    **{"transferred": bool, "notes": str, "design_effect": float},
+    **{"transferred": bool, "notes": str, "of_labelled": bool, "design_effect": float},
     **{"clusters": int, "clusters_with": int, "annotators": str, "label_files": str},
     **{"labels_sha256": str, "split": str, "design": str},
 }
@@ -160,7 +160,7 @@ def list_headings(table: FrequencyTable) -> Line:
 def write_cells(row: Row, table: FrequencyTable) -> Line:
     """Return one row's cells as text, in the order of :func:`list_headings`."""
     line = [sanitize_line(row.code, 64) + (" (group)" if row.kind == "group" else "")]
-    line += [UNDEFINED if row.count is None else str(row.count), str(table.judged)]
+    line += [UNDEFINED if row.count is None else str(row.count), str(table.n)]
     line += [format_percent(row.share), format_limits(row.share)]
     if table.bounded:
         line.append(format_bounds(row.bounds) if row.bounds else UNDEFINED)
@@ -276,7 +276,7 @@ def _make_document(table: FrequencyTable) -> dict[str, Any]:
         "rejected_findings": counts.rejected,
         "traces_with_rejected_findings": counts.rejected_traces,
         "none_after_rejection": counts.emptied,
-        **_pick(counts, "outcome_unknown", "truncated"),
+        **_pick(counts, "outcome_unknown", "truncated", "of_labelled"),
         "least_read": counts.least_read if counts.least_read < 1 else None,
         "undecided_because": dict(counts.reasons),
         "failed_because": failed,
@@ -299,7 +299,7 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
     attribute, value = table.group or (None, None)
     common = {name: document[name] for name in document if name in SCHEMA}
     common |= {"attribute": attribute, "attribute_value": value, "notes": "\n".join(table.notes)}
-    common["n"] = table.judged
+    common["n"] = table.n
     if people := table.people:
         names, files = ", ".join(people.annotators), ", ".join(people.files)
         cells = (names, files, people.sha256, people.split, people.design)
@@ -320,7 +320,7 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
 def _describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
     description = {
-        **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.judged},
+        **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.n},
         "percent": format_percent(row.share),
         "interval_percent": format_limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
