@@ -1,15 +1,12 @@
 """The llm judge against a loopback server: throughput, CPU, memory, cache, faults, kills, cost.
 
-    python bench/judging.py [SECTION ...] [--runs FOLDER] [--against CHECKOUT]
+    python bench/judging.py [SECTION ...] [--runs FOLDER]
 
 Sections (default: all): throughput, wide, cached, memory, faults, kills. FOLDER holds CooperBench
 run folders (default: ../shared/data/cooperbench/logs, else the examples); they are replicated with
 their patches and a word changed, so that no two prompts are equal. Every figure is printed with its
 limit, all are measured in one go, each run in a process of its own; the exit code is 1 if a limit
 is missed.
-
-With --against, the runs of this checkout and of another one take turns, each with the server and
-the options of its own bench; printed are the medians and their ratios.
 """
 
 import argparse
@@ -25,13 +22,10 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-ROUNDS = 2  # of a comparison, after a first that does not count
 PRICES = ("--price-in", "2", "--price-out", "8")
 missed: list[str] = []
 
@@ -165,46 +159,6 @@ def throughput(bench: Bench) -> None:
     asyncio.run(_bare(bench.server.url, 1_000, 64, "x" * size))
     span = bench.server.stats()["span"]
     print(f"  {span:.2f} s, {span / ideal:.2f} of ideal, CPU {time.process_time() - begun:.2f} s")
-
-
-def compare(here: Bench, there: Bench) -> None:
-    """1,000 runs, 200 ms, 64 in flight, by two checkouts in turn."""
-    print("this checkout and the other: 1,000 runs, 200 ms, 64 in flight, no cache")
-    one, many = here.corpus(1), here.corpus(1_000)
-    figures: dict[str, list[list[float]]] = {}
-    for bench in [here, there] * (1 + ROUNDS):
-
-        def cpu(command: list[str], bench: Bench = bench) -> float:
-            shutil.rmtree(bench.folder / "turn", ignore_errors=True)
-            return spend(command, bench.environment("turn"))[0]
-
-        rules = bench.command(one, "turn")[:6]  # without the model
-        start_rules = cpu([*rules, "--out", str(bench.folder / "turn"), "--quiet"])
-        start = cpu(bench.command(one, "turn", "--no-cache"))
-        bench.server.start(latency=0.2)
-        total = cpu(bench.command(many, "turn", "--no-cache", "--concurrency", "64"))
-        row = {
-            "CPU a trace over start-up, ms": (total - start) / 999 * 1000,
-            "judging phase / ideal": bench.server.stats()["span"] / (1_000 * 0.2 / 64),
-            "start-up of a model run, s": start,
-            "start-up of a rules run, s": start_rules,
-        }
-        for name, value in row.items():
-            figures.setdefault(name, [[], []])[bench is there].append(value)
-    for name, sides in figures.items():
-        new, old = (median(side[1:]) for side in sides)  # the first compiles the modules
-        print(f"  {name}: {new:.3g} here, {old:.3g} there, {new / old:.2f} times")
-
-
-def other_bench(checkout: Path, folder: Path, runs: Path) -> Any:
-    """Return the bench of another checkout, as it is there."""
-    spec = spec_from_file_location("other", checkout / "bench" / "judging.py")
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (folder / "there").mkdir()
-    return module.Bench(folder / "there", runs, module.Server())
 
 
 async def _bare(url: str, calls: int, concurrency: int, prompt: str) -> None:
@@ -351,21 +305,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--runs", type=Path, default=default)
-    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     given = parser.parse_args()
-    servers = [Server()]
+    server = Server()
     try:
         with tempfile.TemporaryDirectory() as place:
-            bench = Bench(Path(place), given.runs.resolve(), servers[0])
-            if given.against:
-                other = other_bench(given.against.resolve(), bench.folder, bench.runs)
-                servers.append(other.server)
-                compare(bench, other)
-            for name in given.sections or (() if given.against else SECTIONS):
+            bench = Bench(Path(place), given.runs.resolve(), server)
+            for name in given.sections or SECTIONS:
                 SECTIONS[name](bench)
     finally:
-        for server in servers:
-            server.stop()
+        server.stop()
     print(f"missed: {', '.join(missed)}" if missed else "every limit is kept")
     sys.exit(bool(missed))
 

@@ -36,14 +36,14 @@ class ConflictSummary:
     @property
     def tables(self) -> "list[Table]":
         """The tables of shares; empty for two patches without a trace."""
-        from annotator.reports.tables import conflicts
+        from annotator.reports import conflicts
 
         return conflicts.tabulate(self.counts) if self.counts.traces else []
 
     @property
     def listing(self) -> "Table":
         """A table of every conflict with its lines."""
-        from annotator.reports.tables import conflicts
+        from annotator.reports import conflicts
 
         return conflicts.list_conflicts(self.counts.pairs)
 

@@ -270,12 +270,11 @@ def count_together(*runs: Run, on_notice: Callable[[str], None] | None = None) -
     Raises:
         AnnotatorError: a run is damaged, or given twice.
     """
-    from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
-    from annotator.reports.tables import co_occurrence
+    from annotator.reports import co_occurrence
 
     _check_once(runs)
-    tables = list(co_occurrence.tabulate(count_co_occurrences(*runs)))
-    for line in list_uncounted(*runs):
+    tables = co_occurrence.tabulate(co_occurrence.count_co_occurrences(*runs))
+    for line in co_occurrence.list_uncounted(*runs):
         (on_notice or _ignore)(line)
     return tables
 

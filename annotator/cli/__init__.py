@@ -69,7 +69,10 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
             cmd_name = self.default_cmd_name
         module: Any = import_module(f"annotator.cli.{cmd_name.replace('-', '_')}")
         loaded: click.Command = module.command
-        _set_defaults(ctx, loaded, cmd_name)
+        values, notices = find_defaults(loaded, cmd_name)
+        ctx.default_map = {cmd_name: values}
+        for line in notices:
+            click.echo(sanitize_line(line), err=True)
         return loaded
 
     def resolve_command(
@@ -110,14 +113,6 @@ def _refuse_misspelled(name: str) -> None:
         return
     if near := suggest(name, _COMMANDS):
         raise click.UsageError(f"no command {name!r}{near}")
-
-
-def _set_defaults(ctx: click.Context, command: click.Command, name: str) -> None:
-    """Set a command's defaults from files, and print which file sets what."""
-    values, notices = find_defaults(command, name)
-    ctx.default_map = {name: values}
-    for line in notices:
-        click.echo(sanitize_line(line), err=True)
 
 
 @click.group(

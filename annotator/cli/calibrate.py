@@ -25,21 +25,14 @@ from annotator.cli.options import (
     parse_attributes,
     verbose_option,
 )
-from annotator.cli.output import (
-    put_tables,
-    say,
-    say_next,
-    say_notice,
-    say_partial,
-    say_written,
-)
+from annotator.cli.output import put_tables, say, say_next, say_notice, say_partial, say_written
 from annotator.labels import LabelFiles
 from annotator.reports.calibration import (
     make_brief,
     render_annotators,
-    render_calibration,
     render_details,
     render_disagreements,
+    tabulate,
 )
 from annotator.reports.digits import format_number
 from validation import RaterAgreement
@@ -174,7 +167,8 @@ def command(
         say(text)
     for result in () if as_json else calibrated:
         if verbose:
-            say(render_calibration(result.calibration) + "\n")
+            put_tables(tabulate(result.calibration), verbose=True)
+            say("")
         else:
             put_tables([make_brief(result.calibration)])
         if in_full:
@@ -216,13 +210,15 @@ def _describe_earlier(file: Path, calibrations: Sequence[Calibration]) -> str:
 
 
 def find_labels(run: Path | None) -> tuple[Path, ...]:
-    """Return the files of labels in the directory of a run, else its filled sheets, else the files
-    of labels beside it.
-    """
+    """Return the label files in a run's directory, else its filled sheets, else those beside it."""
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")
     logs, beside = (
-        [file for file in sorted(folder.glob("labels*.jsonl")) if _is_label_file(file)]
+        [
+            file
+            for file in sorted(folder.glob("labels*.jsonl"))
+            if file.stat().st_size and not file.name.endswith(LEDGER)
+        ]
         for folder in (run, run.parent)
     )
     sheets = [sheet for sheet in sorted(run.glob("sheet*.csv")) if _count_labels(sheet)]
@@ -241,10 +237,6 @@ def find_labels(run: Path | None) -> tuple[Path, ...]:
         f"{run}: no labels*.jsonl in this run or beside it. Make them with {commands}. Or name"
         " them with --labels FILE"
     )
-
-
-def _is_label_file(file: Path) -> bool:
-    return bool(file.stat().st_size) and not file.name.endswith(LEDGER)
 
 
 def _count_labels(file: Path) -> int:

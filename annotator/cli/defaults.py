@@ -22,9 +22,7 @@ _MOST_BYTES = 1 << 20
 
 
 def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the defaults of a command's options by parameter name, and a notice for each file that
-    sets some. The current folder's defaults replace the user's own.
-    """
+    """Return a command's defaults by parameter name, and a notice for each file that sets some."""
     values: dict[str, Any] = {}
     notices = []
     for file, section in _read_sections(name):
@@ -39,9 +37,7 @@ def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], li
 
 
 def load_keys() -> None:
-    """Set the keys of ``.env`` in the current folder that the environment lacks; it uses only names
-    that end with ``_API_KEY``.
-    """
+    """Set the keys in ``.env`` (names that end with ``_API_KEY``) that the environment lacks."""
     file = Path(".env")
     if file.is_dir() or not os.path.lexists(file):  # a folder: a virtual environment
         return

@@ -72,10 +72,7 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
 
 
 def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:
-    """Return the run of a rubric on the traces, by the recorded answers.
-
-    It is an ordinary run with a batch file: one call writes the requests, the next reads answers.
-    """
+    """Return the run of a rubric by the recorded answers, which are read as those of a batch."""
     if api.is_run(out):
         run = api.open_run(out)
         if run.judge != f"llm:{MODEL}" or run.scheme(rubric).sha256 != load_rubric(rubric).sha256:

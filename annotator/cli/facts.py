@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -57,11 +57,16 @@ def command(
             raise click.UsageError(f"--kind {kind!r}: no such kind; --kinds lists them")
     kinds = tuple(dict.fromkeys(kinds)) or tuple(KINDS)
     counts = {kind: [0, 0] for kind in kinds}  # facts, traces
-    unreadable: list[str] = []
+    unreadable = False
     first: list[str] = []  # lines of the first traces, while it is open whether there are more
     counts_only = summary or not (as_json or verbose)  # of many traces
     read, missing = 0, dict.fromkeys(trace_ids)
-    for trace in _read(traces, format_, trace_ids, unreadable):
+    for trace in load_traces(*traces, format=format_).find():
+        if isinstance(trace, Unreadable):
+            unreadable = True
+            say_unreadable(trace)
+        if not isinstance(trace, Trace) or (trace_ids and trace.id not in trace_ids):
+            continue
         read += 1
         missing.pop(trace.id, None)
         facts = [fact for fact in draw_facts(trace) if fact.kind in kinds]
@@ -89,18 +94,6 @@ def command(
         say(wrap_lines("\n".join(first)))
     if unreadable:
         raise SystemExit(1)
-
-
-def _read(
-    traces: Sequence[str], format_: str, trace_ids: Collection[str], unreadable: list[str]
-) -> Iterator[Trace]:
-    """Yield the traces, or those with these ids; list the ids of those that cannot be read."""
-    for trace in load_traces(*traces, format=format_).find():
-        if isinstance(trace, Unreadable):
-            unreadable.append(trace.id)
-            say_unreadable(trace)
-        elif isinstance(trace, Trace) and (not trace_ids or trace.id in trace_ids):
-            yield trace
 
 
 def _render_counts(counts: dict[str, list[int]], traces: int) -> str:

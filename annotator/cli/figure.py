@@ -17,14 +17,15 @@ from annotator.cli.tables import open_request
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @add_option(
     "--plot",
-    "The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+    "The kind of figure; confusion and reliability need --calibration.",
     click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
+    default="frequency",
 )
 @add_option("--out FILE", "The figure: a .svg, .png or .pdf.", PATH, required=True)
 @add_table_options
 def command(
     runs: tuple[Path, ...],
-    plot: str | None,
+    plot: str,
     out: Path,
     groups: tuple[str, ...],
     no_calibration: bool,
@@ -45,6 +46,5 @@ def command(
         runs, groups, no_calibration, corrected=plot != "co-occurrence", **options
     )
     say_partial(request.runs)
-    options = {"plot": plot or "frequency", **request.correction}
-    api.draw(*request.runs, out=out, **options, on_notice=say_notice)
+    api.draw(*request.runs, out=out, plot=plot, **request.correction, on_notice=say_notice)
     say_notice(f"figure written to {sanitize_line(name_place(out))}")

@@ -20,10 +20,7 @@ def show_forecast(
     as_json: bool,
     pilot: bool = True,
 ) -> None:
-    """Print a forecast. ``concurrency``: the calls in flight; None if a batch or a limit a minute
-    decides the speed. ``verbose``: with all counts, also those of 0. ``pilot``: the command has
-    pilots.
-    """
+    """Print a forecast. ``concurrency`` None: a batch or a limit a minute decides the speed."""
     low, high = expected.usage.low, expected.usage.high
     forecast = {
         "traces": expected.traces,
@@ -133,9 +130,7 @@ def _format_range(low: object, high: object) -> str:
 
 
 def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
-    """Yield lines with the calls, tokens, dollars and minutes of all traces of a pilot.
-    ``concurrency`` as in :func:`show_forecast`.
-    """
+    """Yield lines with the calls, tokens, dollars and minutes that all traces of a pilot take."""
     size, population = run.manifest.pilot["traces"], run.manifest.pilot["of"]
     intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
     yield f"pilot: {size:,} of {population:,} traces. All {population:,} would take ({intervals}):"

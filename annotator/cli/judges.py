@@ -224,9 +224,7 @@ def _parse_options(
     explicit: Collection[str],
     varied: Mapping[str, Any],
 ) -> ModelSettings:
-    """Return the settings of a judge file, or its content, and of options; ``varied`` wins over
-    both.
-    """
+    """Return the settings of a judge file, or of its content, and of options; ``varied`` wins."""
     limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
@@ -240,9 +238,7 @@ def _parse_options(
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:
-    """Return the command with its parsed options but those named in ``without``. Secrets are
-    hidden.
-    """
+    """Return the command with its parsed options, ``without`` some. Secrets are hidden."""
     arguments = ["annotate", context.command.name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -265,10 +261,9 @@ def _build_without_model(
     name: str, options: dict[str, Any], explicit: set[str], notice: Callable[[str], None]
 ) -> BuiltJudge:
     """Return the rules judge or a plug-in; both ignore the options of models."""
-    who = "the rules judge" if name == "rules" else f"the judge {name}"
     if name != "rules" and options["max_cost"] is not None:
         raise click.UsageError(
-            f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
+            f"--max-cost bounds what the llm judge spends, not the judge {name}: leave it out"
         )
     note_unused_options(name, explicit, notice)
     return build_judge(name)

@@ -1,7 +1,5 @@
 """``annotate label``."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -70,15 +68,11 @@ def command(port: int, no_browser: bool, **options: Any) -> None:
     with prepare(WorkRequest(**options), show_reading) as work:
         where = escape_controls(name_place(options["file"]))
         say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
-        label(work, port=port, ready=_announce(options["file"].parent, announce_page(no_browser)))
+        folder, announce = options["file"].parent, announce_page(no_browser)
 
+        def announce_with_next(address: str) -> None:
+            announce(address)
+            if api.is_run(folder):
+                say_next("calibrate", folder, purpose="when the labels are done")
 
-def _announce(folder: Path, announce: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that prints the address of the page, and what to do after labelling."""
-
-    def announce_with_next(address: str) -> None:
-        announce(address)
-        if api.is_run(folder):
-            say_next("calibrate", folder, purpose="when the labels are done")
-
-    return announce_with_next
+        label(work, port=port, ready=announce_with_next)

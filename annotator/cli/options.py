@@ -18,12 +18,7 @@ MISSED, UNDECIDED = 1, 4
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options in groups.
-
-    Args:
-        sections: parameter names, separated by blanks, by the title of their group. Options in no
-            group come last.
-    """
+    """A command whose help lists its options in ``sections``: names of parameters by title."""
 
     def __init__(self, *args: Any, sections: Mapping[str, str], **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -58,10 +53,7 @@ class Number(click.FloatRange):
 
 
 class PluginChoice(click.Choice[str]):
-    """A built-in name, or a plug-in of this kind: its name, or ``module:name``.
-
-    The command itself loads the plug-in, so that its error can say what is wrong with it.
-    """
+    """A built-in name, or a plug-in that the command loads: its name, or ``module:name``."""
 
     def __init__(self, kind: Kind, names: Sequence[str]) -> None:
         super().__init__(names)

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> bool:
-    """Print ``text``; return whether anybody still reads.
-
-    A closed pipe (``| head``) is no error, and does not change the exit code.
-    """
+    """Print ``text``; return whether anybody reads: a closed pipe (``| head``) is no error."""
     with explain_errors("the output"):
         try:
             click.echo(replace_surrogates(text), color=True)  # keeps colour codes of a prompt
@@ -84,9 +81,7 @@ def put_tables(
     *,
     verbose: bool = False,
 ) -> None:
-    """Write the tables of a report to ``path``, or print them: in colour on a terminal that can
-    show it. Without ``verbose`` the format ``table`` has the brief tables.
-    """
+    """Print the tables of a report, or write them to ``path``; if not ``verbose``, brief ones."""
     from annotator.reports.table import render, select_brief
 
     if format_ == "table" and not verbose:

@@ -27,9 +27,7 @@ def require_web() -> None:
 
 
 def announce_page(no_browser: bool) -> Callable[[str], None]:
-    """Return a function that prints the address of a served page, and opens it in the browser if
-    there is one on this screen.
-    """
+    """Return a function that prints the address of a page, and opens it if there is a browser."""
 
     def announce(address: str) -> None:
         say(address)

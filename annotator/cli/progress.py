@@ -26,9 +26,7 @@ _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "fai
 
 
 def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
-    """Yield traces. If that takes longer, print how many are read on stderr: on a terminal every
-    second in one line that changes, in a log a line every half minute.
-    """
+    """Yield traces. If that takes longer, print every now and then how many are read."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
     pause = 1.0 if terminal else _SHORTEST
     following = time.monotonic() + pause
@@ -47,14 +45,9 @@ def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem
 class Progress:
     """Prints ``78/300  26 %  $1.64  ETA 1:10   49 found  2 none  13 undecided  0 failed``.
 
-    On a terminal it is one line that changes, in a log a line every half minute, later fewer. It
-    prints the first failure at once.
-
-    Args:
-        count: returns roughly how many annotations there will be; 0: unknown.
-        state: returns a note on the judge, or "".
-        quiet: prints nothing.
-        verbose: the line has tokens.
+    On a terminal it is one line that changes, in a log a line every half minute, later fewer.
+    ``count`` returns about how many annotations there will be (0: unknown), ``state`` a note on the
+    judge, or "".
     """
 
     def __init__(

@@ -160,11 +160,7 @@ def command(
 
 
 def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
-    """Return whether a calibration changes what is written.
-
-    Raises:
-        click.UsageError: options that do not go together, or RUNS are missing.
-    """
+    """Return whether a calibration changes the report; refuse options that do not go together."""
     context = click.get_current_context()
     values = {
         option.opts[0]: context.params[option.name or ""] for option in context.command.params

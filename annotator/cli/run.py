@@ -256,12 +256,7 @@ def command(
 def _report_failures(
     run: api.Run, *, in_shard: bool, as_json: bool, verbose: bool
 ) -> tuple[int, bool]:
-    """Print which traces failed, or that no quote was right.
-
-    Returns:
-        The exit code: 1 if any failed or nothing was judged; and whether --resume would judge some
-        again.
-    """
+    """Print which traces failed; return the exit code, and whether --resume judges some again."""
     totals = run.manifest.totals
     judged = totals["labelled"] or totals["none"]
     again = False

@@ -44,9 +44,7 @@ def count_conditions(run: "Run", ids: Collection[str]) -> Iterator[str]:
 
 
 def open_sources(sources: tuple[str, ...], groups: Sequence[str] = ()) -> "Run | tuple[str, ...]":
-    """Return the run, with the conditions of ``--group``, if ``sources`` is one run directory; else
-    the sources of traces.
-    """
+    """Return the run, with the conditions of ``--group``, or else the sources of traces."""
     if len(sources) != 1 or is_hub(sources[0]) or not api.is_run(sources[0]):
         if groups:
             raise click.UsageError("--group needs a RUN here")
@@ -58,9 +56,7 @@ def open_sources(sources: tuple[str, ...], groups: Sequence[str] = ()) -> "Run |
 
 @dataclass(frozen=True)
 class TableRequest:
-    """The runs, and the options that correct and divide their tables, by the names of
-    :func:`annotator.cli.options.add_table_options` and ``add_page_options``.
-    """
+    """The runs, and the options that correct and divide their tables, by parameter names."""
 
     runs: "Sequence[Run]"
     calibration_files: Sequence[Path] = ()
@@ -108,9 +104,7 @@ class TableRequest:
         }
 
     def count(self) -> "list[Table]":
-        """Return the frequency tables of all runs; with label files those of people's labels, for
-        each run if there are runs.
-        """
+        """Return the frequency tables of all runs; with label files those of people's labels."""
         options = {name: getattr(self, name) for name in ("of_labelled", "sort", "meanings")}
         if not self.label_files:
             return api.count(*self.runs, **options, **self.correction)
@@ -156,9 +150,7 @@ def open_request(
     corrected: bool = True,
     **options: Any,
 ) -> TableRequest:
-    """Return the request of a command. If its tables are ``corrected`` and no option names the
-    calibrations, those in the directories of the runs are used, with a notice on stderr.
-    """
+    """Return a command's request, ``corrected`` by the files it names or else those in the runs."""
     files = options["calibration_files"]
     if files and no_calibration:
         raise click.UsageError("--calibration and --no-calibration: leave one of them out")

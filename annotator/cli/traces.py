@@ -85,12 +85,7 @@ class _Summary:
 @add_option("-v,--verbose", "Print every kind of problem.")
 @add_option("--json", "Print JSON lines; the summary is the last.", name="as_json")
 def command(
-    traces: tuple[str, ...],
-    format_: str,
-    listed: bool,
-    explain: bool,
-    verbose: bool,
-    as_json: bool,
+    traces: tuple[str, ...], format_: str, listed: bool, explain: bool, verbose: bool, as_json: bool
 ) -> None:
     """Count the traces in TRACES (folders, files, globs, URLs, hf://org/name[:split]), and list
     their problems.
@@ -134,9 +129,8 @@ def command(
 
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
-    """Yield a line for the files of each format, and a likely map for files of no format.
-
-    With a map in it, all else is a comment, so that the whole can be given as ``--map``.
+    """Yield a line for the files of each format, and a likely map for files of no format. All else
+    is a comment then, so that the whole can be given as ``--map``.
     """
     from annotator.traces.suggest import suggest_map
 

@@ -25,7 +25,7 @@ from annotator.reports.digits import (
     format_number,
     format_percent,
 )
-from annotator.reports.table import Table, render
+from annotator.reports.table import Table
 from annotator.reports.tables.brief import explain_labels, explain_marks, fit_rows
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
@@ -48,11 +48,6 @@ _ORDER = ("reviewed", "left-out", "fitted", "judges", "one-task")  # of its note
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
 
 
-def render_calibration(calibration: Calibration) -> str:
-    """Return the calibration as text for a terminal."""
-    return render(tabulate(calibration), "table")
-
-
 def make_brief(calibration: Calibration) -> Table:
     """Return the calibration for a terminal of 80 columns: a sentence, few columns, two notes."""
     level = f"{100 * calibration.confidence:g} % interval"
@@ -67,7 +62,11 @@ def make_brief(calibration: Calibration) -> Table:
     if not any(row.judged for row in codes):  # a judge may have no shares
         columns = {title: columns[title] for title in titles[2:]}
     header, rows = fit_rows([row[0] for row in cells], columns)
-    notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
+    ranks = {id_: rank for rank, id_ in enumerate(_ORDER)}
+    notes = sorted(
+        (*calibration.cautions, *calibration.warnings),
+        key=lambda note: ranks.get(getattr(note, "id", ""), len(ranks)),
+    )
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
     judge = sanitize_line(calibration.judge, 60)
@@ -81,11 +80,6 @@ def make_brief(calibration: Calibration) -> Table:
         last=True,
         bars=[find_bar(row.corrected) for row in codes],
     )
-
-
-def _rank_note(note: str) -> int:
-    id_ = getattr(note, "id", "")
-    return _ORDER.index(id_) if id_ in _ORDER else len(_ORDER)
 
 
 def _summarize(calibration: Calibration) -> Iterator[str]:
@@ -407,9 +401,7 @@ _COMPARED = {
 
 
 def render_annotators(pair: Annotators, *, listed: bool) -> str:
-    """Return how far two people agree, in 80 columns; ``listed``: with every trace on which they
-    differ.
-    """
+    """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
     what = f"agreement of {sanitize_line(pair.comparison.what, 120)}"
     lines += map(wrap_line, _describe_agreement(what, pair.comparison.agreement))

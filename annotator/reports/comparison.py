@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -64,12 +65,8 @@ NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 
 @dataclass(frozen=True, slots=True)
 class ComparedCode:
-    """One code: its share on each side, a test that all are equal, and the test's p by Holm over
-    the codes.
-
-    ``difference``: of two sides, first minus second. ``corrected``: the shares corrected for the
-    judge's errors, with a calibration. ``corrected_adjusted``: the smallest p by Holm of their
-    differences. Of two sides also the difference and its test.
+    """One code: its share on each side, and a test that all are equal, with its p by Holm over the
+    codes. Of two sides also the difference, first minus second.
     """
 
     code: str
@@ -77,17 +74,15 @@ class ComparedCode:
     test: Test
     adjusted: float | None = None
     difference: Estimate | None = None
-    corrected: tuple[Estimate, ...] = ()
+    corrected: tuple[Estimate, ...] = ()  # the shares, with a calibration
     corrected_difference: Estimate | None = None
     corrected_test: Test | None = None
-    corrected_adjusted: float | None = None
+    corrected_adjusted: float | None = None  # the smallest of all differences
 
 
 @dataclass(frozen=True, slots=True)
 class PairDifference:
-    """The difference of a code's shares in two conditions, first minus second, with a test and its
-    p by Holm over all codes and pairs.
-    """
+    """The difference of a code's shares in two conditions, with a test and its p by Holm."""
 
     code: str
     first: str
@@ -97,22 +92,13 @@ class PairDifference:
     adjusted: float | None
 
 
+Tested = TypeVar("Tested", ComparedCode, PairDifference)
+
+
 @dataclass(frozen=True, slots=True)
 class ConditionComparison:
     """The traces with each of ``values`` of an attribute, by one rubric in ``runs`` (ids), judged
     by ``judges`` (id and hash of each).
-
-    Attributes:
-        kind: ``paired`` by trace, ``same tasks`` without a partner for each trace, or
-            ``independent``.
-        n: the judged traces with each value.
-        alone: of two values, the judged traces without a partner, which a paired comparison leaves
-            out.
-        code_groups: the rows of groups of codes, a family of tests of their own for Holm.
-        pairs: every code in every two of more conditions: corrected shares, if there are any; else
-            the judge's own, if they are asked for.
-        all_pairs: the pairs are asked for, and have a table.
-        two: there are two values, and their differences.
     """
 
     rubric: Scheme
@@ -120,16 +106,16 @@ class ConditionComparison:
     attribute: str
     values: tuple[str, ...]
     kind: Kind
-    n: tuple[int, ...]
-    alone: tuple[int, ...]
+    n: tuple[int, ...]  # the judged traces with each value
+    alone: tuple[int, ...]  # of two values: those without a partner, which pairs leave out
     confidence: float
     rows: tuple[ComparedCode, ...]
     notes: tuple[str, ...]
     runs: tuple[str, ...]
-    code_groups: tuple[ComparedCode, ...]
-    pairs: tuple[PairDifference, ...]
-    all_pairs: bool
-    two: bool
+    code_groups: tuple[ComparedCode, ...]  # a family of tests of their own for Holm
+    pairs: tuple[PairDifference, ...]  # of more values: corrected ones, else if asked for
+    all_pairs: bool  # the pairs are asked for, and have a table
+    two: bool  # there are two values, and their differences
 
     @property
     def tests(self) -> int:
@@ -267,19 +253,17 @@ def _compare_sides(
         if not calibrated:
             return rows, [], []
         corrected = correct_sides(counted, visible, kind, terms)
-        rows = [
-            replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
-            for row in rows
-        ]
         carried = count_by_cluster(_add_labels(counted), visible, paired=paired)
         gaps = _correct_pairs(read.values, corrected, carried, visible, terms)
-        smallest = _find_smallest(gaps)
-        rows = [replace(row, corrected_adjusted=smallest.get(row.code)) for row in rows]
-        if two:
-            rows = [
-                replace(row, corrected_difference=gap.difference, corrected_test=gap.test)
-                for row, gap in zip(rows, gaps, strict=True)
-            ]
+        for n, row in enumerate(rows):
+            adjusted = [x.adjusted for x in gaps if x.code == row.code and x.adjusted is not None]
+            rows[n] = replace(
+                row,
+                corrected=tuple(side.shares[row.code] for side in corrected),
+                corrected_difference=gaps[n].difference if two else None,
+                corrected_test=gaps[n].test if two else None,
+                corrected_adjusted=min(adjusted, default=None),
+            )
         return rows, corrected, gaps
 
     rows, corrected, gaps = compare_family(sides, counted, codes, visible)
@@ -355,9 +339,7 @@ def _count_only(code: str, sides: Sides, two: bool, terms: Terms) -> ComparedCod
 
 
 def count_by_cluster(sides: Sides, codes: Sequence[str], *, paired: bool) -> tuple[SideTotals, ...]:
-    """Return each side's traces by task, and those with each code. A trace without a task, or its
-    pair, is a task by itself.
-    """
+    """Return each side's traces by task (without one each is its own), and those with each code."""
     clusters = [
         [trace.cluster or (0 if paired else n, trace.key) for trace in side]
         for n, side in enumerate(sides)
@@ -388,19 +370,17 @@ def _compare_all(
     """Return a row for each code: the shares, and a permutation test over tasks."""
     totals = count_by_cluster(sides, codes, paired=paired)
     clustered = is_clustered(sides)
+
+    def estimate(side: SideTotals) -> Interval:
+        if clustered:
+            return estimate_share_of_totals(side.k.tolist(), side.n.tolist(), terms.confidence)
+        return compute_wilson_interval(int(side.k.sum()), int(side.n.sum()), terms.confidence)
+
     rows = [
-        ComparedCode(
-            code, tuple(_estimate_share(side.of(n), terms, clustered) for side in totals), test
-        )
+        ComparedCode(code, tuple(estimate(side.of(n)) for side in totals), test)
         for n, (code, test) in enumerate(zip(codes, permute_clusters(*totals), strict=True))
     ]
     return _adjust(rows)
-
-
-def _estimate_share(side: SideTotals, terms: Terms, clustered: bool) -> Interval:
-    if clustered:
-        return estimate_share_of_totals(side.k.tolist(), side.n.tolist(), terms.confidence)
-    return compute_wilson_interval(int(side.k.sum()), int(side.n.sum()), terms.confidence)
 
 
 def _compare_two(
@@ -449,15 +429,13 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
 
 
-def _adjust(rows: Sequence[ComparedCode]) -> list[ComparedCode]:
+def _adjust(rows: Sequence[Tested]) -> list[Tested]:
     adjusted = adjust_tests([row.test for row in rows])
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
-    """Return each p by Holm. A code in which nothing differs is not counted: its p is 1 by
-    convention.
-    """
+    """Return each p by Holm, not counting codes in which nothing differs: their p is 1 by rule."""
     formal = [test.p == 1 and bool(test.reason) and test.name != "fisher" for test in tests]
     p_values = [None if skip else test.p for test, skip in zip(tests, formal, strict=True)]
     return adjust_p_values(p_values, "holm")
@@ -473,12 +451,7 @@ def _compare_pairs(
         for n, (code, test) in enumerate(zip(codes, tests, strict=True)):
             gap = estimate_clustered_difference(side1.of(n), side2.of(n), read.terms.confidence)
             rows.append(PairDifference(code, first, second, gap, test, None))
-    return _adjust_pairs(rows)
-
-
-def _adjust_pairs(rows: Sequence[PairDifference]) -> list[PairDifference]:
-    adjusted = adjust_tests([row.test for row in rows])
-    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+    return _adjust(rows)
 
 
 def _add_labels(sides: Sides) -> Sides:
@@ -498,10 +471,8 @@ def _correct_pairs(
     codes: Sequence[str],
     terms: Terms,
 ) -> list[PairDifference]:
-    """Return the corrected difference of each code in every two conditions.
-
-    ``carried``: the traces of each condition with each code, by the judge or by a label. A code
-    that too few of them have is not tested, as in a test of the judge's own shares.
+    """Return the corrected difference of each code in every two conditions. A code that too few
+    traces have, by the judge or a label (``carried``), is not tested.
     """
     rows = []
     for n, m in combinations(range(len(values)), 2):
@@ -511,13 +482,4 @@ def _correct_pairs(
             if reason and test.p is not None:
                 test = replace(test, statistic=None, p=None, reason=reason)
             rows.append(PairDifference(code, values[n], values[m], gap, test, None))
-    return _adjust_pairs(rows)
-
-
-def _find_smallest(pairs: Sequence[PairDifference]) -> dict[str, float]:
-    """Return the smallest adjusted p of each code that is tested."""
-    smallest: dict[str, float] = {}
-    for pair in pairs:
-        if pair.adjusted is not None:
-            smallest[pair.code] = min(pair.adjusted, smallest.get(pair.code, 1.0))
-    return smallest
+    return _adjust(rows)

@@ -192,9 +192,7 @@ def describe_correction(
 def _list_side_cautions(
     values: Sequence[str], corrected: Sequence[CorrectedSide]
 ) -> Iterator[Note]:
-    """Yield cautions about the labels of each condition; those about their number together, and
-    the marks.
-    """
+    """Yield cautions about the labels and the marks of each condition."""
     sides = list(zip(values, corrected, strict=True))
     if any(len(side.people) < FEW_LABELS for side in corrected):
         sizes = ", ".join(f"{value} {len(side.people)}" for value, side in sides)

@@ -27,11 +27,7 @@ from annotator.reports.sides import (
     pair_traces,
 )
 from annotator.traces.clusters import ClusterCounts
-from validation import (
-    LEAST_CLUSTERS,
-    Estimate,
-    Test,
-)
+from validation import LEAST_CLUSTERS, Estimate, Test
 from validation.intervals import compute_p_value, compute_quantile
 
 _METHOD = "post-stratified"
@@ -39,21 +35,17 @@ _METHOD = "post-stratified"
 
 @dataclass(frozen=True, slots=True)
 class CorrectedSide:
-    """A side's traces by task, those with people's labels, and the corrected shares by code.
+    """A side's traces by task, those with people's labels, and the corrected shares by code."""
 
-    ``total``: the traces that the judge decided; ``open``: the others, by its answer.
-    ``influences``: the amounts that each task adds to the corrected share of a code. ``few``: why
-    the labels are too few for shares, None if they are enough.
-    """
-
-    total: int
-    open: Mapping[str, int]
+    total: int  # that the judge decided
+    open: Mapping[str, int]  # the others, by its answer
     counts: ClusterCounts
     people: Sequence[LabelledTrace]
     clustered: bool
     shares: Mapping[str, Estimate] = field(default_factory=dict)
+    # The amounts that each task adds to the corrected share of a code.
     influences: Mapping[str, TaskInfluences | None] = field(default_factory=dict)
-    few: str | None = None
+    few: str | None = None  # why the labels are too few for shares
 
     def count(self, code: str) -> Judged:
         """Return the counts of a code."""
@@ -72,10 +64,7 @@ class CorrectedSide:
 def correct_sides(
     sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms
 ) -> list[CorrectedSide]:
-    """Return the sides with the corrected shares of codes; each by the labels of its own traces.
-
-    ``sides`` have the traces that count, see :func:`keep_counted`.
-    """
+    """Return the sides with the corrected shares of codes; each by the labels of its own traces."""
     clustered = kind == "paired" or is_clustered(sides)
     corrected: list[CorrectedSide] = []
     for n, traces in enumerate(sides):
@@ -102,11 +91,10 @@ def correct_sides(
 def correct_differences(
     sides: Sequence[CorrectedSide], codes: Sequence[str], terms: Terms
 ) -> list[tuple[Estimate, Test]]:
-    """Return the difference of the corrected shares of each code on two sides, first minus second,
-    with its test.
+    """Return the difference of the corrected shares of each code on two sides, with its test.
 
-    If the sides share tasks (or traces are pairs), so do their errors: their covariance is that of
-    the amounts that each task adds to the two shares.
+    If the sides share tasks, so do their errors: their covariance is that of the amounts that each
+    task adds to the two shares.
     """
     first, second = sides
     pairs = []
@@ -165,9 +153,7 @@ def _count_side(
 def _subtract(
     shares: tuple[Estimate, Estimate], together: float | None, confidence: float
 ) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares and its test; their errors have the covariance
-    ``together``.
-    """
+    """Return the difference of two shares, whose errors have a covariance, and its test."""
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:

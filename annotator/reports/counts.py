@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from annotator.base.text import sanitize_line
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation, Decision
+from annotator.rubrics.annotations import (
+    ALL_REJECTED,
+    AUTHORS_UNKNOWN,
+    Annotation,
+    Decision,
+    Finding,
+)
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, compute_wilson_interval
@@ -40,9 +46,7 @@ def name_reason(annotation: Annotation) -> str:
 
 
 def name_unjudged(annotation: Annotation) -> str:
-    """Return why a trace has no countable judgement: its kind of failure, ``skipped``, or why it is
-    undecided.
-    """
+    """Return why a trace has no countable judgement, in a word."""
     if annotation.status == "skipped":
         return "skipped"
     if annotation.status == "failed":
@@ -76,60 +80,35 @@ class Unjudged:
             self.why = explain_failure(annotation)
 
 
-@dataclass(frozen=True, slots=True)
-class FindingExample:
-    """A finding of a code: its trace and its quotes, each with its source."""
-
-    trace_id: str
-    quotes: tuple[tuple[str, str], ...]
-
-
 @dataclass(slots=True)
 class TraceCounts:
-    """The counts of one rubric, of all traces or of those with one value of an attribute.
-
-    Attributes:
-        labels: the traces by the codes that are counted: the primary code, or each of many.
-        groups: the traces by group of codes.
-        anywhere: the traces by code, primary or secondary.
-        findings: accepted findings, and ``rejected`` ones.
-        rejections: the kinds of reasons of rejected findings, surplus ones apart, by their traces:
-            all (""), those counted as none, and those undecided because of it.
-        rejected_traces: traces with rejected findings; ``emptied`` ones have no other and count as
-            none.
-        halves: labelled traces with another code that exactly half of the votes have.
-        truncated: traces that were not read in full; ``least_read`` is the smallest share read.
-        contradictory: traces about which the judge contradicts itself.
-        critiques: for each code, a critic's decisions about its findings.
-        reasons: undecided traces by :func:`name_reason`.
-        unjudged: traces without a countable judgement by :func:`name_unjudged`.
-        examples: a finding of each code, in the first trace by id.
-        clusters: labels by task, and groups of codes by their name in a tuple.
-    """
+    """The counts of one rubric, of all traces or of those with one value of an attribute."""
 
     rubric: Scheme
     of_labelled: bool = False
     cluster_by: tuple[str, ...] = DEFAULT_CLUSTER
     status: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)  # the primary code, or each of many
     groups: Counter[str] = field(default_factory=Counter)
-    anywhere: Counter[str] = field(default_factory=Counter)
-    findings: int = 0
+    anywhere: Counter[str] = field(default_factory=Counter)  # primary or secondary
+    findings: int = 0  # accepted ones
     rejected: int = 0
+    # Kinds of reasons of rejected findings, surplus ones apart, by their traces: all (""), those
+    # counted as none, and those undecided because of it.
     rejections: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    rejected_traces: int = 0
-    emptied: int = 0
+    rejected_traces: int = 0  # with rejected findings
+    emptied: int = 0  # with no other finding, counted as none
     outcome_unknown: int = 0
-    halves: int = 0
-    truncated: int = 0
-    contradictory: int = 0
+    halves: int = 0  # with another code that half of the votes have
+    truncated: int = 0  # not read in full
+    contradictory: int = 0  # the judge contradicts itself
     critiques: dict[str, Counter[Decision]] = field(default_factory=lambda: defaultdict(Counter))
-    least_read: float = 1.0
-    reasons: Counter[str] = field(default_factory=Counter)
+    least_read: float = 1.0  # the smallest share read
+    reasons: Counter[str] = field(default_factory=Counter)  # undecided, by name_reason
     votes: VoteCounts = field(default_factory=VoteCounts)
-    unjudged: dict[str, Unjudged] = field(default_factory=dict)
-    examples: dict[str, FindingExample] = field(default_factory=dict)
-    clusters: ClusterCounts = field(default_factory=ClusterCounts)
+    unjudged: dict[str, Unjudged] = field(default_factory=dict)  # by name_unjudged
+    examples: dict[str, tuple[str, Finding]] = field(default_factory=dict)  # first trace by id
+    clusters: ClusterCounts = field(default_factory=ClusterCounts)  # a group: in a tuple
 
     @property
     def judged(self) -> int:
@@ -196,9 +175,8 @@ class TraceCounts:
     def _add_examples(self, annotation: Annotation, labels: Collection[str]) -> None:
         for finding in annotation.findings:
             earlier = self.examples.get(finding.code)
-            if finding.code in labels and (not earlier or annotation.trace_id < earlier.trace_id):
-                quotes = tuple((quote.quote, quote.source) for quote in finding.evidence)
-                self.examples[finding.code] = FindingExample(annotation.trace_id, quotes)
+            if finding.code in labels and (not earlier or annotation.trace_id < earlier[0]):
+                self.examples[finding.code] = annotation.trace_id, finding
 
     def share(self, label: Hashable) -> Interval:
         """Return the share of the traces with a label, or with a group of codes (its name in a

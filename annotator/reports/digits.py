@@ -100,9 +100,7 @@ def find_bar(share: Share | None) -> tuple[float, float] | None:
 
 
 def format_points(gap: Estimate | None) -> tuple[str, str]:
-    """Return a difference of shares and its interval in percentage points, "-" where there is none;
-    an undefined difference has no interval.
-    """
+    """Return a difference of shares and its interval in percentage points, or "-" for each."""
     if gap is None or gap.value is None:
         return UNDEFINED, UNDEFINED
     value = format_number(100 * gap.value, 1, "+")

@@ -1,7 +1,7 @@
 """The frequency of each code in a run: counts, shares and their intervals."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,41 +30,22 @@ PARTLY = "the judge cannot find every code of this group, or is a screen for som
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code, none, or a group of codes, which counts each trace once.
-
-    Attributes:
-        count: the judged traces with it; None if the judge cannot find the code, or is a screen
-            for it and found none.
-        share: their share.
-        unknown: the reason if there is no share.
-        bounds: the lowest and highest share that undecided and failed traces leave possible; None
-            if they leave nothing open, or nothing is known.
-        anywhere: the traces with the code as primary or secondary; None without a primary code.
-        labels: the share corrected for the judge's errors and its labels, with a calibration.
-    """
+    """One code, none, or a group of codes, which counts each trace once."""
 
     kind: Literal["code", "none", "group"]
     code: str
     name: str
-    count: int | None
+    count: int | None  # None: the judge cannot find it, or is a screen and found none
     share: Interval | None
-    unknown: str | None = None
-    bounds: tuple[float, float] | None = None
-    anywhere: int | None = None
-    labels: "CodeEstimates | None" = None
+    unknown: str | None = None  # why there is no share
+    bounds: tuple[float, float] | None = None  # if any trace is open: the possible shares
+    anywhere: int | None = None  # traces with it as primary or secondary
+    labels: "CodeEstimates | None" = None  # the corrected share
 
 
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
-    """The table of one run and rubric, or of the labels of ``people``, which have no judge.
-
-    Attributes:
-        code_groups: the rows of the rubric's groups of codes, to be added to no other row.
-        screen: the judge is only a screen for every code that it can find.
-        group: the attribute and the value that the traces share, if they are a group.
-        run_name: see :func:`mark_runs`.
-        counts: all other counts of the traces.
-    """
+    """The table of one run and rubric, or of the labels of ``people``, which have no judge."""
 
     rubric: str
     version: int
@@ -76,8 +57,8 @@ class FrequencyTable:
     status: str | None
     limit: int | None
     rows: tuple[Row, ...]
-    code_groups: tuple[Row, ...]
-    screen: bool
+    code_groups: tuple[Row, ...]  # to be added to no other row
+    screen: bool  # the judge is a screen for every code that it can find
     labelled: int
     none: int
     undecided: int
@@ -86,9 +67,9 @@ class FrequencyTable:
     counts: TraceCounts
     votes: Votes | None
     notes: tuple[str, ...]
-    group: tuple[str, str] | None = None
+    group: tuple[str, str] | None = None  # the attribute and the value that the traces share
     correction: "Correction | None" = None
-    run_name: str = ""
+    run_name: str = ""  # see mark_runs
     people: "LabelsUsed | None" = None
 
     @property
@@ -122,13 +103,8 @@ class FrequencyTable:
 def count_runs(
     runs: Sequence[Run], calibrations: "Calibrations | None" = None, **options: Any
 ) -> list[FrequencyTable]:
-    """Return the tables of runs, with names where they need them. A table that no calibration fits
-    is not corrected, and a note says so.
-
-    Arguments and errors are those of :func:`count_frequencies`.
-
-    Raises:
-        AnnotatorError: the calibrations fit no table.
+    """Return the tables of runs, with names where they need them. If a calibration fits another
+    table, one that it does not fit is not corrected, and a note says so.
     """
     misfits: list[AnnotatorError] = []
     tables = [
@@ -185,7 +161,11 @@ def count_frequencies(
     source: dict[str, Any] = {"judge": run.judge, "judge_sha256": run.judge_sha256, "run": run.id}
     source |= {"status": run.manifest.status, "limit": run.manifest.limit}
     tables = []
-    for name, group in _order_groups(counts, run.schemes, by):
+    order = list(run.schemes)
+    keys = [key for key in counts if (key[1] is None) == (not by)]
+    # The largest group of a rubric first.
+    keys.sort(key=lambda key: (order.index(key[0]), -counts[key].status.total(), key[1] or ""))
+    for name, group in keys:
         correction, uncorrected = None, ""
         try:
             correction = samples.correct(name, group, transfer, joint) if samples else None
@@ -226,16 +206,6 @@ def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[Fre
     ]
 
 
-def _order_groups(
-    counts: Mapping[tuple[str, str | None], TraceCounts], rubrics: Iterable[str], by: str | None
-) -> Iterator[tuple[str, str | None]]:
-    """Yield the keys of the tables, the largest group of a rubric first."""
-    for rubric in rubrics:
-        groups = [group for name, group in counts if name == rubric and group is not None]
-        groups.sort(key=lambda group: (-counts[rubric, group].status.total(), group))
-        yield from ((rubric, group) for group in (groups if by else [None]))
-
-
 STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
 
 
@@ -247,11 +217,8 @@ def build_table(
     correction: "Correction | None" = None,
     **source: Any,
 ) -> FrequencyTable:
-    """Return a table of counted traces.
-
-    ``group``: the attribute and the value that they share, if they are a group. ``describe`` takes
-    the shares by code and returns the notes. ``source``: the fields that say whose labels these
-    are.
+    """Return a table of counted traces. ``describe`` takes the shares by code, and returns notes.
+    ``source``: the fields that say whose labels these are.
     """
     scheme = counts.rubric
     rows = (

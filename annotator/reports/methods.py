@@ -1,7 +1,7 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
@@ -48,10 +48,7 @@ def render_methods(paragraphs: Sequence[str], format: str) -> str:
 
 
 def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
-    """Return the paragraph for the table of a run, with the labels that correct it, if any.
-
-    The groups of a rubric are in one paragraph.
-    """
+    """Return the paragraphs for the tables of a run; the groups of a rubric are in one."""
     paragraphs = [_write_sentences(run, table) for table in tables]
     if len(tables) == 1 or not tables[0].group:
         return [" ".join(sentences) for sentences in paragraphs]
@@ -167,10 +164,6 @@ def _list_left(table: FrequencyTable) -> str:
     return " and ".join(f"{_count_were(n)} {what}" for what, n in counts.items() if n)
 
 
-def _list_traces(traces: Mapping[str, Sequence[str]]) -> str:
-    return " and ".join(f"{len(ids)} {which}" for which, ids in traces.items() if ids)
-
-
 def _count_were(n: int) -> str:
     return f"{n} {_choose_verb(n)}"
 
@@ -215,10 +208,10 @@ def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterato
             if getattr(note, "id", "") == "transferred":
                 why, _, _ = note.removeprefix("TRANSFERRED: ").partition(". Corrected by")
                 yield f"That calibration does not fit this run: {why}."
-    elif left := _list_traces(
-        {"that the run skipped": labels.skipped, "that are not in it": labels.not_in_run}
-    ):
-        yield f"Labels of other traces are left out: {left}."
+    else:
+        others = {"that the run skipped": labels.skipped, "that are not in it": labels.not_in_run}
+        if left := [f"{len(ids)} {which}" for which, ids in others.items() if ids]:
+            yield f"Labels of other traces are left out: {' and '.join(left)}."
     look = calibration.look
     if look and look.look > 1:
         times, judges = format_count(look.look - 1, "time"), format_count(look.judges, "judge")

@@ -35,40 +35,25 @@ _UNDECIDED = {
 
 _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtful
 # The order of the notes on a terminal's first screen, the most damaging first.
-_ORDER = (
-    *("part", "missing", "transferred", "no-condition", "alone", "rejected-most", "no-shares"),
-    "uncorrected-all",
-    "found-none",
-    *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
-    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sums", "sampling"),
-    *(
-        "one-task",
-        "undecided",
-        "bounds",
-        "few-tasks",
-        "sizes",
-        "rare",
-        "observed",
-        "no-channel-value",
-        "unmerged",
-    ),
-    *("no-channel", "independent", "tasks", "corrected", "rejected-all"),
-)
+_ORDER = """
+    part missing transferred no-condition alone rejected-most no-shares uncorrected-all
+    found-none spoke-anyway outcome-unknown other-setting conflicts-missed undefined uncounted
+    nothing-to-merge read-in-part no-rule few-labels sums sampling one-task undecided bounds
+    few-tasks sizes rare observed no-channel-value unmerged no-channel independent tasks
+    corrected rejected-all
+"""
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
 
 
 def rank_notes(notes: Iterable[str], *, corrected: bool) -> list[str]:
     """Return the notes, the most damaging first, for a table with or without corrected shares."""
-    order = [id_ for id_ in _ORDER if not corrected or id_ not in _UNCORRECTED]
+    order = [id_ for id_ in _ORDER.split() if not corrected or id_ not in _UNCORRECTED]
     ranks = {id_: rank for rank, id_ in enumerate(order)}
     return sorted(notes, key=lambda note: ranks.get(getattr(note, "id", ""), len(ranks)))
 
 
 def select_notes(notes: Sequence[str], hidden: int = 0, tables: int = 0) -> list[str]:
-    """Return the first two notes and a line that counts the others.
-
-    ``hidden`` other notes, and ``tables``, are left out, too.
-    """
+    """Return the first two notes and a line that counts the others, and the hidden ones."""
     hidden += max(len(notes) - _SHOWN, 0)
     counts = (tables, "more table"), (hidden, "more note")
     more = " and ".join(format_count(n, unit) for n, unit in counts if n)
@@ -82,9 +67,7 @@ def describe_caveats(
     correction: "Correction | None",
     uncorrected: str = "",
 ) -> Iterator[str]:
-    """Yield the notes of a run's frequency table, whose shares are given by code. ``uncorrected``:
-    why the calibration does not fit it.
-    """
+    """Yield the notes of a run's frequency table; ``uncorrected``: why no calibration fits it."""
     if run.judge == "rules":
         yield Note("Judge: rules, a deterministic baseline without a language model.", "rules")
     yield from describe_shares(counts)

@@ -50,9 +50,7 @@ _SAMPLING_NOTES = {
 
 @dataclass(slots=True)
 class LabelCounts(TraceCounts):
-    """The counts of people's labels. ``weights``: the number of traces that each labelled one
-    represents, by trace id; None if all represent the same.
-    """
+    """The counts of people's labels; ``weights``: the traces that each represents, if unequal."""
 
     weights: Mapping[str, float] | None = None
     items: list[tuple[frozenset[Hashable], str, float]] = field(default_factory=list)
@@ -111,11 +109,10 @@ def count_people(
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
 ) -> list[FrequencyTable]:
-    """Return the tables of people's labels, one per rubric.
+    """Return the tables of people's labels, one per rubric, of the traces of ``run`` or ``traces``.
 
-    Only the traces of ``run`` are counted, with the attributes that it records; or ``traces``,
-    which no run judged. Without both, a trace has the ``task`` that its label names and no other
-    attribute. Other arguments and errors are those of :func:`annotator.api.count_labels`.
+    Without both, the only attribute of a trace is the ``task`` that its label names. Other
+    arguments and errors are those of :func:`annotator.api.count_labels`.
     """
     return [
         table
@@ -151,7 +148,9 @@ class _Counted:
                 if annotation.trace_id in labels
             }
         self._traces = traces
-        attributes = _read_attributes(labels) if traces is None else traces
+        attributes = traces
+        if attributes is None:
+            attributes = {id_: {"task": x.task} for id_, x in labels.items() if x.task is not None}
         annotations = {
             trace_id: _annotate(label, scheme, attributes.get(trace_id, {}))
             for trace_id, label in labels.items()
@@ -184,18 +183,18 @@ class _Counted:
         """Return the table of all labels, or one for each value of an attribute."""
         names = {name for annotation in self._annotations for name in annotation.attributes}
         check_attributes(names, by, self._cluster, "no labelled trace")
-        groups: dict[str, LabelCounts] = {}
-        for annotation in self._annotations:
-            group = get_attribute(annotation.attributes, by) if by else ""
-            groups.setdefault(group, self._empty()).add(annotation)
-        ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))
-        return [self._table(groups[group], (by, group) if by else None) for group in ordered]
-
-    def _empty(self) -> LabelCounts:
         weights = None
         if self._matched.design == "stratified":
             weights = {trace.trace_id: trace.weight for trace in self._matched.traces}
-        return LabelCounts(self._scheme, self._of_labelled, self._request.cluster, weights=weights)
+        groups: dict[str, LabelCounts] = {}
+        for annotation in self._annotations:
+            group = get_attribute(annotation.attributes, by) if by else ""
+            empty = LabelCounts(
+                self._scheme, self._of_labelled, self._request.cluster, weights=weights
+            )
+            groups.setdefault(group, empty).add(annotation)
+        ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))
+        return [self._table(groups[group], (by, group) if by else None) for group in ordered]
 
     def _table(self, counts: LabelCounts, group: tuple[str, str] | None) -> FrequencyTable:
         files = self._request.labels
@@ -239,13 +238,6 @@ class _Counted:
         yield from describe_traces(counts)
         yield from self._notes
         yield from describe_part(self._run) if self._run else ()
-
-
-def _read_attributes(labels: Mapping[str, Label]) -> Attributes:
-    return {
-        trace_id: {} if label.task is None else {"task": label.task}
-        for trace_id, label in labels.items()
-    }
 
 
 def _annotate(label: Label, scheme: Scheme, attributes: Mapping[str, Any]) -> Annotation:

@@ -2,12 +2,7 @@
 
 from collections.abc import Sequence
 
-from annotator.calibration.correct import (
-    Correction,
-    Misfit,
-    make_correction,
-    select_calibration,
-)
+from annotator.calibration.correct import Correction, Misfit, make_correction, select_calibration
 from annotator.calibration.judged_sample import JudgedSample, start_judged_sample
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.rubrics.annotations import Annotation
@@ -43,11 +38,7 @@ class JudgedSamples:
             sample.selected[annotation.trace_id] = annotation
 
     def correct(self, name: str, group: str | None, transfer: bool, joint: bool) -> Correction:
-        """Return the corrected shares of a group.
-
-        Raises:
-            Misfit: no calibration is for this rubric, judge and traces.
-        """
+        """Return the corrected shares of a group. Raises :class:`Misfit` if no calibration fits."""
         if name not in self._calibrations:
             judged = f"{self._run} was judged by {', '.join(self._run.schemes)}"
             raise Misfit(

@@ -40,19 +40,11 @@ class EmptySide(AnnotatorError):
 
 @dataclass(frozen=True, slots=True)
 class JudgedTrace:
-    """A trace of a side.
-
-    Attributes:
-        key: the name that its partner on the other side has, too.
-        labels: the judge's labels that are counted, or one of
-            :data:`annotator.calibration.model.OPEN` if it did not decide.
-        person: the labels of a person, if there are any.
-        cluster: its task, None if it tells none.
-    """
+    """A trace of a side."""
 
     trace_id: str
-    key: Hashable
-    labels: tuple[str, ...]
+    key: Hashable  # its partner on the other side has the same
+    labels: tuple[str, ...]  # the judge's that are counted, or its answer of OPEN
     person: LabelledTrace | None
     cluster: str | None
 
@@ -64,10 +56,7 @@ class JudgedTrace:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings that the calibrations of the compared runs share, and all their warnings.
-
-    ``cluster_by``: the attributes that together name a trace's cluster.
-    """
+    """The settings that the calibrations of the compared runs share, and all their warnings."""
 
     confidence: float = 0.95
     population: Literal["process", "corpus"] = "process"
@@ -80,17 +69,12 @@ Sides = tuple[list[JudgedTrace], ...]
 
 @dataclass(frozen=True, slots=True)
 class ReadSides:
-    """The judged, undecided and failed traces with each of the ``values`` of an attribute.
-
-    Attributes:
-        terms: the terms of the calibrations.
-        notes: about traces that are on no side, or in no share of the judge.
-    """
+    """The judged, undecided and failed traces with each of the ``values`` of an attribute."""
 
     values: tuple[str, ...]
     sides: tuple[list[JudgedTrace], ...]
     terms: Terms
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # about traces that are on no side, or in no share of the judge
 
 
 def read_sides(
@@ -103,12 +87,11 @@ def read_sides(
     without: Sequence[str] = (),
 ) -> ReadSides:
     """Return the sides of a comparison: the traces with each of the ``values`` of an attribute
-    (None: every value of a judged trace). ``cluster`` None: the attributes of the calibrations.
+    (None: every value of a judged trace).
 
     Raises:
         EmptySide: a side has no judged trace, or there is only one side.
-        AnnotatorError: a side has a trace twice; a calibration is not of its run; no trace has any
-            of the attributes of ``cluster``; or too many values.
+        AnnotatorError: a side has a trace twice, or there are too many.
     """
     sides: dict[str, list[JudgedTrace]] = {value: [] for value in values or ()}
     statuses: Counter[tuple[str, str]] = Counter()
@@ -122,7 +105,8 @@ def read_sides(
             terms = _join_terms(terms, terms_of_run)
         by = terms.cluster_by if terms else DEFAULT_CLUSTER if cluster is None else tuple(cluster)
         for annotation in run.annotations(scheme.id):
-            value = _read_value(annotation, attribute, name)
+            source = {RUN: name, JUDGE: annotation.judge}.get(attribute)
+            value = source or get_attribute(annotation.attributes, attribute)
             if values and value in ("true", "false") and value not in values:
                 # A side may be named in any case.
                 value = next((side for side in values if side.lower() == value), value)
@@ -348,14 +332,6 @@ def _read_people(
     people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     by = calibration.cluster_by if cluster is None else tuple(cluster)
     return people, Terms(calibration.confidence, calibration.population, by, calibration.warnings)
-
-
-def _read_value(annotation: Annotation, attribute: str, run: str) -> str:
-    if attribute == RUN:
-        return run
-    if attribute == JUDGE:
-        return annotation.judge
-    return get_attribute(annotation.attributes, attribute)
 
 
 def _make_trace(

@@ -105,10 +105,7 @@ class Table:
             return [self.header, *self.rows]
         numbers = [str(n) for n in range(1, len(self.rows) + 1)]
         numbered = zip(numbers, self.rows, strict=True)
-        return [
-            (self.header[0], *numbers),
-            *((f"{n} {row[0]}", *row[1:]) for n, row in numbered),
-        ]
+        return [(self.header[0], *numbers), *((f"{n} {row[0]}", *row[1:]) for n, row in numbered)]
 
     @property
     def rules(self) -> list[int]:
@@ -167,11 +164,7 @@ def select_brief(tables: Sequence[Table]) -> list[Table]:
 
 
 def render(tables: Sequence[Table], format: str) -> str:
-    """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
-
-    Raises:
-        AnnotatorError: there is no such format, or the plug-in cannot be imported.
-    """
+    """Return the tables of one report in one of :data:`FORMATS`, or in a plug-in's format."""
     modules = {**FORMATS, "html": "html"}  # report --format html has pages of its own
     if format in modules:
         module: Any = import_module(f"annotator.reports.formats.{modules[format]}")

@@ -31,28 +31,17 @@ class VoterPair:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The agreement of the votes of a run.
-
-    Attributes:
-        unanimous: of the traces, undecided ones too, whose votes all count, the share whose votes
-            are all the same.
-        incomplete: the other traces with votes.
-        flips: by code, of the traces whose votes all count and that have a vote for it, the share
-            with another vote, too.
-        pairs: the kappa of each two voters; empty if traces can have many labels.
-        effective: the number of independent votes that they count as, by how the codes of two
-            voters go together over the traces whose votes all count.
-        ties: traces in which no label had a majority, or a code exactly half of the votes.
-        failed: votes that failed in judged traces.
+    """The agreement of the votes of a run. ``unanimous``, ``flips`` and ``effective`` are of the
+    traces, undecided ones too, whose votes all count.
     """
 
-    unanimous: Interval
-    incomplete: int
-    flips: dict[str, Interval]
-    pairs: tuple[VoterPair, ...]
-    effective: Estimate
-    ties: int
-    failed: int
+    unanimous: Interval  # traces whose votes are all the same
+    incomplete: int  # the other traces with votes
+    flips: dict[str, Interval]  # by code: of those with a vote for it, those with another one
+    pairs: tuple[VoterPair, ...]  # empty if traces can have many labels
+    effective: Estimate  # the number of independent votes that they count as
+    ties: int  # no label had a majority, or a code exactly half of the votes
+    failed: int  # votes in judged traces
 
 
 @dataclass(slots=True)
@@ -104,10 +93,7 @@ class VoteCounts:
         self.clusters.add(cluster, counts)
 
     def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
-        """Return the agreement of the votes, or None if there were none.
-
-        ``labelled``: a vote has one label, so that pairs of voters have a kappa.
-        """
+        """Return the agreement of the votes, if any; ``labelled``: a vote has one label."""
         if not self.traces:
             return None
         flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
@@ -153,9 +139,7 @@ class VoteCounts:
 
 
 def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """Yield the judges of each pair compared, and their labels: the first answers of two judges,
-    and the first two answers of one.
-    """
+    """Yield judges and labels of each pair: the first answers of two, and the first two of one."""
     firsts = [vote for vote in votes if vote.sample == 1]
     for n, first in enumerate(firsts):
         again = [vote for vote in votes if vote.judge == first.judge and vote.sample == 2]

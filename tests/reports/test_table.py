@@ -12,12 +12,13 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import cut_middle, cut_names, measure
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.cooperbench.stats import StatsCounts, compute_statistics
+from annotator.reports import co_occurrence
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
 from annotator.reports.digits import format_limits, format_number, format_percent, format_points
 from annotator.reports.frequency import count_frequencies
 from annotator.reports.table import FORMATS, Table, render, select_brief
-from annotator.reports.tables import co_occurrence, comparison, frequency, stats
+from annotator.reports.tables import comparison, frequency, stats
 from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
 from annotator.traces import read_traces

@@ -80,32 +80,23 @@ def check(file: Path) -> None:
 
 
 def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
-    """Draw a figure of one of :data:`PLOTS` or of :data:`DIFFICULTY` into ``file``, in one step;
-    the same source makes the same bytes.
-
-    Returns what the figure leaves out, a line each.
+    """Draw a figure into ``file``; the same source makes the same bytes. Return what it leaves out.
 
     Raises:
-        AnnotatorError: as :func:`check`; there is nothing of this kind to draw, or more than fits;
-            or the file cannot be written.
+        AnnotatorError: as :func:`check`; there is nothing of this kind to draw, or more than fits.
     """
     check(file)
+    from matplotlib.transforms import Bbox
+
     from annotator.reports.figures.style import apply_style
 
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
     with apply_style():
         plot: Plot = module.draw_figure(source)
-        data = _render(plot.figure, file.suffix.lower()[1:])
-    write_file(file, data)
+        plot.figure.draw_without_rendering()
+        # Wider only for a name so wide that it would be cut.
+        box = Bbox.union([plot.figure.bbox_inches, plot.figure.get_tightbbox()])
+        out, name = io.BytesIO(), file.suffix.lower()[1:]
+        plot.figure.savefig(out, format=name, metadata=_METADATA[name], bbox_inches=box)
+    write_file(file, out.getvalue())
     return tuple(plot.left_out)
-
-
-def _render(figure: "Figure", format_: str) -> bytes:
-    from matplotlib.transforms import Bbox
-
-    out = io.BytesIO()
-    figure.draw_without_rendering()
-    # Wider only for a name so wide that it would be cut.
-    box = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
-    figure.savefig(out, format=format_, metadata=_METADATA[format_], bbox_inches=box)
-    return out.getvalue()

@@ -7,11 +7,7 @@ from annotator.reports.figures.style import escape_text, stack
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw a matrix for each run and rubric.
-
-    Raises:
-        AnnotatorError: no rubric allows more than one code in a trace.
-    """
+    """Draw a matrix for each run and rubric."""
     if not source.co_occurrences:
         raise AnnotatorError("figure: no rubric of these runs allows more than one code")
     panels = []

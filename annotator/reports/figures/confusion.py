@@ -12,12 +12,7 @@ from validation import tabulate_confusion
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw a matrix for each calibrated run and rubric.
-
-    Raises:
-        AnnotatorError: there is no calibration, it was made for another judge or other traces, or a
-            trace can have several codes by every rubric.
-    """
+    """Draw a matrix for each calibrated run and rubric, if a trace can have but one code by it."""
     if not source.calibrations:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
     selected, left_out = [], []

@@ -43,11 +43,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw the curve of all models together and, if there are several, of each.
-
-    Raises:
-        AnnotatorError: there are no statistics.
-    """
+    """Draw the curve of all models together and, if there are several, of each."""
     if source.stats is None:
         raise AnnotatorError("a figure of difficulty needs the statistics of traces")
     difficulty = source.stats.difficulty
@@ -122,9 +118,7 @@ def _draw_curve(plot: Axes, curve: Curve) -> None:
 
 
 def _split_gaps(buckets: Sequence[Bucket]) -> list[list[Bucket]]:
-    """Return the buckets in parts without an empty bucket between them: a line through it would
-    look as if it were measured.
-    """
+    """Return the buckets in parts without a gap: a line through it would look measured."""
     parts: list[list[Bucket]] = []
     for bucket in buckets:
         if parts and abs(parts[-1][-1].high - bucket.low) < 1e-9:

@@ -35,10 +35,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A lane in every row: its name in ids and its meaning in the key.
-
-    ``look`` None: it has no lane and is in the key only.
-    """
+    """A lane in every row: its name in ids, its meaning in the key; no look: only in the key."""
 
     name: str
     meaning: str
@@ -81,7 +78,6 @@ def draw_dots(
     full: bool = False,
 ) -> FigurePanel:
     """Return a panel; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``.
-
     ``full``: the axis goes to 100 %.
     """
     lanes = [lane for lane in series if lane.look]

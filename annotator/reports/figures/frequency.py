@@ -19,11 +19,7 @@ Tables = Sequence[FrequencyTable]
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw the tables: a panel for each rubric, in it a series for each group or run.
-
-    Raises:
-        AnnotatorError: more groups than can be told apart.
-    """
+    """Draw the tables: a panel for each rubric, in it a series for each group or run."""
     tables = mark_runs(source.tables, source.runs)
     by_rubric: dict[tuple[str, ...], list[FrequencyTable]] = {}
     for table in tables:

@@ -17,11 +17,7 @@ _SERIES = (
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw the precision and recall behind the corrected shares, a panel for each table.
-
-    Raises:
-        AnnotatorError: no table is corrected by labels.
-    """
+    """Draw the precision and recall behind the corrected shares, a panel for each table."""
     marked = mark_runs(source.tables, source.runs)
     corrected = [(table, table.correction) for table in marked if table.correction]
     tables = [table for table, _ in corrected]

@@ -99,9 +99,7 @@ class FigurePanel:
 
 
 def stack(panels: Sequence[FigurePanel]) -> Figure:
-    """Return a figure of panels, one below the other: as wide as a column or a page of a paper, or
-    wider if a panel needs it.
-    """
+    """Return a figure of panels, one below the other, a column or a page wide if that is enough."""
     figure = Figure(figsize=(_ROOMY, _ROOMY * len(panels)), layout="constrained")
     grid = figure.add_gridspec(len(panels), 1)
     parts = [figure.add_subfigure(grid[n]) for n in range(len(panels))]

@@ -38,9 +38,7 @@ _MINUS = re.compile(r"-(?=[\d.])")
 
 
 def render(tables: Sequence[Table]) -> str:
-    """Return the tables for a paper, each with a label of its own, and below them what is said of
-    all.
-    """
+    """Return the tables for a paper, each with a label of its own, and the prose below them."""
     labels: set[str] = set()
     parts = [PREAMBLE]
     tables = [table.readable for table in tables]
@@ -62,18 +60,12 @@ def _list_titles(table: Table) -> list[str]:
 
 def _list_notes(table: Table) -> list[str]:
     notes = table.sentences if table.paper is None else table.paper
-    return [*notes, *map(_end_sentence, filter(None, table.lines))]
-
-
-def _end_sentence(line: str) -> str:
-    return line if line.endswith((".", ":")) else f"{line}."
+    lines = filter(None, table.lines)
+    return [*notes, *(line if line.endswith((".", ":")) else f"{line}." for line in lines)]
 
 
 def escape(text: str) -> str:
-    """Return a stranger's text as LaTeX that shows it and runs nothing of it.
-
-    White space becomes single blanks, control characters and direction marks U+FFFD.
-    """
+    """Return a stranger's text as LaTeX that shows it, on one line, and runs nothing of it."""
     text = unicodedata.normalize("NFC", sanitize_line(text, len(text) + 1))
     return "".join(map(_write_char, _LIGATURE.sub("\0", text)))
 

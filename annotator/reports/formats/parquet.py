@@ -13,11 +13,7 @@ _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
 def write(tables: Sequence[Table], path: Path) -> None:
-    """Write the records of tables of one kind as one file; what is undefined is null.
-
-    Raises:
-        AnnotatorError: it cannot be written.
-    """
+    """Write the records of tables of one kind as one file; an undefined value is null."""
     import pyarrow
     import pyarrow.parquet
 

@@ -12,9 +12,7 @@ Weighted = tuple[str, str]  # a line and its weight, or ""
 
 def render(tables: Sequence[Table], width: int = _WIDTH, *, weighted: bool = False) -> str:
     """Return the tables as aligned text, with bars if ``width`` columns have room for them.
-
-    ``weighted``: with escape sequences for a terminal. A narrow one wraps the lines of a table: no
-    digit is left out.
+    ``weighted``: with escape sequences. A narrow terminal wraps lines: no digit is left out.
     """
     texts = []
     for table in tables:
@@ -51,15 +49,10 @@ def _list_rows(table: Table, width: int) -> Iterator[Weighted]:
     for n, (line, bar) in enumerate(zip(lines, table.bars or [None] * len(lines), strict=True)):
         if n and n in table.rules:
             yield rule
-        if bar and room >= _SHORTEST_BAR:
-            line += " " * (used - measure(line) + 2) + _draw_bar(*bar, room)
+        if bar and room >= _SHORTEST_BAR:  # "#####|###": the share, and its upper limit
+            full, end = (round(share * room) for share in bar)
+            line += f"{' ' * (used - measure(line) + 2)}{'#' * full}|{'#' * (end - full)}"
         yield line, "dim" if bar and not bar[0] else ""
-
-
-def _draw_bar(share: float, high: float, room: int) -> str:
-    """Return ``#####|###``: up to the share, and on to the upper limit of its interval."""
-    full, end = round(share * room), round(high * room)
-    return f"{'#' * full}|{'#' * (end - full)}"
 
 
 def align_lines(rows: Sequence[Line], *, texts: int = 1) -> list[str]:

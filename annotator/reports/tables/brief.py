@@ -46,9 +46,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_brief(table: FrequencyTable, full: Table) -> Table:
-    """Return the brief form of ``full``, the table with all columns and notes. ``table`` has the
-    rows in the order in which they are shown.
-    """
+    """Return the brief form of ``full``; ``table`` has the rows in the order to be shown."""
     rows = select_rows(table)
     groups = [row for row in rows if row.kind == "group"]
     header, lines = _write_rows(rows, table)
@@ -263,13 +261,13 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
         return []
     lines = ["For example:"]
     for code in codes:
-        example = table.counts.examples[code]
+        trace_id, finding = table.counts.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, 1000)  # whole, to be copied
+        trace = sanitize_line(trace_id, 1000)  # whole, to be copied
         gap = "  " if len(name) + measure(trace) <= WIDTH - 4 else "\n    "
         lines += f"  {name}{gap}{trace}".split("\n")
-        for quote, source in example.quotes[:_QUOTES]:
-            label = sanitize_line(source, 30)
-            text = _COLOUR.sub("", quote).strip()
+        for evidence in finding.evidence[:_QUOTES]:
+            label = sanitize_line(evidence.source, 30)
+            text = _COLOUR.sub("", evidence.quote).strip()
             lines.append(f'    "{sanitize_line(text, WIDTH - 9 - len(label))}"  {label}')
     return lines

@@ -19,13 +19,7 @@ from annotator.reports.digits import (
     format_points,
 )
 from annotator.reports.notes import rank_notes, select_notes
-from annotator.reports.table import (
-    Line,
-    Table,
-    flatten,
-    name_judge,
-    name_rubric,
-)
+from annotator.reports.table import Line, Table, flatten, name_judge, name_rubric
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH, round_percent
 from annotator.rubrics import NONE
 from validation import Estimate
@@ -48,9 +42,7 @@ _COLUMNS = """
 
 
 def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
-    """Return comparisons as tables. They print percent and percentage points; the records hold
-    shares and their differences.
-    """
+    """Return comparisons as tables, in percent; their records hold shares, not in percent."""
     tables: list[Table] = []
     for compared in comparisons:
         tables.append(_make_table(compared))
@@ -59,7 +51,9 @@ def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
 
 
 def _make_table(compared: ConditionComparison) -> Table:
-    title = f"{_write_title(compared)}; {compared.kind}, Holm over {_count_tests(compared)}"
+    title = f"{_write_title(compared)}; {compared.kind}, Holm over {compared.tests} tests"
+    if compared.corrected:
+        title += f" of the judge's own shares and {compared.corrected_tests} of corrected ones"
     header, rows = _write_rows(compared)
     unit = "percent and percentage points" if compared.two else "percent"
     name = [compared.rubric.id, compared.attribute, *(compared.values if compared.two else ())]
@@ -157,14 +151,6 @@ def _write_title(compared: ConditionComparison) -> str:
     )
 
 
-def _count_tests(compared: ConditionComparison) -> str:
-    """Return the number of tests of each kind."""
-    text = f"{compared.tests} tests"
-    if compared.corrected:
-        text += f" of the judge's own shares and {compared.corrected_tests} of corrected ones"
-    return text
-
-
 def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
     sizes = zip(compared.values, compared.n, strict=True)
     return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
@@ -212,9 +198,7 @@ def _join(value: str, limits: str) -> str:
 
 
 def _make_brief(compared: ConditionComparison, full: Table) -> Table:
-    """Return the table for a terminal: whole percent, the largest share first, and as much of it
-    as 80 columns hold.
-    """
+    """Return the table for a terminal: whole percent, the largest share first, in 80 columns."""
     codes = [row for row in compared.rows if row.code != NONE]
     none = [row for row in compared.rows if row.code == NONE]
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
@@ -278,9 +262,7 @@ def explain_cells(compared: ConditionComparison, intervals: bool) -> str:
 
 
 def _rank_notes(notes: Sequence[str], first_ids: Sequence[str]) -> list[str]:
-    """Return the notes without the one that the lines below the rows say; those of ``first_ids``
-    first.
-    """
+    """Return the notes, ``first_ids`` first, without the one that the lines below the rows have."""
     ranked = [note for note in rank_notes(notes, corrected=False) if note != UNADJUSTED]
     first = [note for id_ in first_ids for note in ranked if getattr(note, "id", "") == id_]
     return [*first, *(note for note in ranked if note not in first)]
@@ -435,12 +417,10 @@ def _summarize_pairs(
         count = "The" if beyond else "Not even the"
     verb = "is" if beyond < 2 else "are"
     names = " - ".join(sanitize_line(value, 40) for value in (top.first, top.second))
-    points, limits = format_points(top.difference)
-    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
     return (
         f"{count} tested {'difference' if len(tested) == 1 else 'differences'}{whose} ({which})"
         f" {verb} beyond chance; the smallest p is that of {sanitize_line(top.code, 64)}, {names}:"
-        f" {points} points{level}, p {_format_relation(top.adjusted)} (Holm over"
+        f" {_write_points(top.difference, compared)}, p {_format_relation(top.adjusted)} (Holm over"
         f" {format_count(len(tested), 'test')})."
     )
 
@@ -463,9 +443,13 @@ def _write_gap(row: ComparedCode, compared: ConditionComparison) -> str:
     first, second = (round_percent(share.value or 0.0) for share in _choose_shares(row))
     text = f"{first} % against {second} %"
     text += ", corrected by the labels" if compared.corrected else ""
-    gap, limits = format_points(_get_gap(row))
+    return f"{text}, {_write_points(_get_gap(row), compared)}"
+
+
+def _write_points(gap: Estimate | None, compared: ConditionComparison) -> str:
+    points, limits = format_points(gap)
     level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    return f"{text}, {gap} points{level}"
+    return f"{points} points{level}"
 
 
 # Every two of more conditions

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from annotator.base.text import Note, format_count, sanitize_line
 from annotator.reports.counts import list_reasons
@@ -17,23 +17,13 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.table import (
-    Line,
-    Sort,
-    Table,
-    flatten,
-    name_judge,
-    name_rubric,
-)
+from annotator.reports.table import Line, Sort, Table, flatten, name_judge, name_rubric
 from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
 from annotator.rubrics.annotations import DECISIONS, Decision
 from annotator.runs.failures import ADVICE
 from validation import Interval
-
-if TYPE_CHECKING:
-    from annotator.calibration.estimates import CodeEstimates
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _NAMES_ONLY = (
@@ -65,8 +55,7 @@ def tabulate(
 ) -> list[Table]:
     """Return frequency tables as tables, each with a record for each code and group of codes.
 
-    ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first; by default
-    it does so in the brief form only.
+    ``sort``: the order of the rubric, or by ``share``, as the brief form is by default;
     ``meanings`` adds a column with the first sentence of each code's definition.
     """
     tables = []
@@ -170,28 +159,19 @@ def list_headings(table: FrequencyTable) -> Line:
 
 def write_cells(row: Row, table: FrequencyTable) -> Line:
     """Return one row's cells as text, in the order of :func:`list_headings`."""
-    line: Line = (
-        sanitize_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
-        UNDEFINED if row.count is None else str(row.count),
-        str(table.n),
-        format_percent(row.share),
-        format_limits(row.share),
-    )
+    line = [sanitize_line(row.code, 64) + (" (group)" if row.kind == "group" else "")]
+    line += [UNDEFINED if row.count is None else str(row.count), str(table.n)]
+    line += [format_percent(row.share), format_limits(row.share)]
     if table.bounded:
-        line += (format_bounds(row.bounds) if row.bounds else UNDEFINED,)
+        line.append(format_bounds(row.bounds) if row.bounds else UNDEFINED)
     if table.choice == "primary":
-        line += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
+        line.append(UNDEFINED if row.anywhere is None else str(row.anywhere))
     if labels := row.labels:
-        labelled = f"{labels.flagged}+{labels.missed}"
-        line += (
-            format_percent(labels.corrected),
-            format_limits(labels.corrected),
-            labelled,
-            labels.mark,
-        )
+        line += [format_percent(labels.corrected), format_limits(labels.corrected)]
+        line += [f"{labels.flagged}+{labels.missed}", labels.mark]
     elif table.correction:
-        line += (UNDEFINED,) * 4
-    return line
+        line += [UNDEFINED] * 4
+    return tuple(line)
 
 
 _ADVICE: Mapping[str, str] = {
@@ -339,26 +319,32 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
 
 def _describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
-    return {
+    description = {
         **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.n},
         "percent": format_percent(row.share),
         "interval_percent": format_limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
         "bounds_percent": format_bounds(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
-        **(_describe_correction(row.labels) if row.labels else {}),
     }
-
-
-def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
-    return {
-        "corrected": labels.corrected.as_dict(),
-        "corrected_percent": format_percent(labels.corrected),
-        "corrected_interval_percent": format_limits(labels.corrected),
-        "precision": labels.precision.as_dict(),
-        "recall": labels.recall.as_dict(),
-        **{"labels_flagged": labels.flagged, "labels_missed": labels.missed, "mark": labels.mark},
-    }
+    labels = row.labels
+    return (
+        description
+        if not labels
+        else {
+            **description,
+            "corrected": labels.corrected.as_dict(),
+            "corrected_percent": format_percent(labels.corrected),
+            "corrected_interval_percent": format_limits(labels.corrected),
+            "precision": labels.precision.as_dict(),
+            "recall": labels.recall.as_dict(),
+            **{
+                "labels_flagged": labels.flagged,
+                "labels_missed": labels.missed,
+                "mark": labels.mark,
+            },
+        }
+    )
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:

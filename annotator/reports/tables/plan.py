@@ -11,9 +11,7 @@ from annotator.rubrics import NONE
 
 
 def tabulate(planned: Sequence[Planned], until: float | None = None) -> Table:
-    """Return one row per code: expected half-width of its corrected share, in points, by n; with
-    ``until`` the number of labels for this half-width instead.
-    """
+    """Return a row for each code: expected half-widths by n; or, with ``until``, the n for it."""
     sizes = [] if until else sorted({cell.n for cell in planned})
     codes = {cell.code: cell for cell in sorted(planned, key=lambda cell: -cell.judged)}
     numbers = [f"n for {_write_width(until)}"] if until else []
