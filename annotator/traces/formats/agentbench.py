@@ -28,19 +28,16 @@ _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reaso
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is the result of a sample."""
     if not isinstance(document, dict) or "index" not in document:
         return False
     return isinstance(get_dict(document, "output").get("history"), list)
 
 
 def identify(document: Any) -> str | None:
-    """Return None: the index repeats in each task's file, so the id is file and line."""
     return None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a sample; raises UnreadableTrace for a message that is no object."""
     output = get_dict(document, "output")
     history = get_list(output, "history")
     if not history:

@@ -26,7 +26,6 @@ _WRAPPERS = ("request", "response", "body", "params", "result", "kwargs")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an answer of an API, a request with its answer, or a batch's line."""
     if not isinstance(document, dict):
         return False
     if get_text(document.get("object")) in _OBJECTS or _is_message(document):
@@ -41,12 +40,10 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the request's own id in a batch, else the record's."""
     return get_text(get_dict(document).get("custom_id")) or find_record_id(document)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace if the request failed or has no message."""
     items, fields = _collect(document)
     error = document.get("error") or fields.get("error")
     if not items:

@@ -29,19 +29,16 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trajectory."""
     if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
         return False
     return str(document.get("schema_version", "")).startswith("ATIF")
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the trajectory, else that of the run, which its continuations share."""
     return get_text(document.get("trajectory_id")) or get_text(document.get("session_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a step that is no object."""
     subagents = {
         get_text(inner.get("trajectory_id")) or f"subagent {n}": inner
         for n, inner in enumerate(get_list(document, "subagent_trajectories"), 1)

@@ -42,17 +42,14 @@ _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
     return _are_messages(_find_items(document))
 
 
 def group(document: Any) -> str | None:
-    """Return "" for a message on a line of its own: all of a file are one trace."""
     return "" if _is_message(document) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for what is no message."""
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)

@@ -48,21 +48,18 @@ _MESSAGE_KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a run."""
     if not isinstance(document, dict) or isinstance(document.get("messages"), list):
         return False
     return bool(_find_agents(document))
 
 
 def identify(document: Any) -> str | None:
-    """Return the run's id: in ``meta`` the run, and the instance that it solved."""
     meta = get_dict(document, "meta")
     names = [text for key in ("run", "instance") if (text := get_text(meta.get(key)))]
     return get_first_text(document, "id", "run_id", "trace_id") or "/".join(names) or None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a run; raises UnreadableTrace for a message that is no object."""
     chat = Conversation()
     rows = []
     ends = []

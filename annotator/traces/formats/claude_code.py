@@ -42,7 +42,6 @@ _RECORD_KEYS = {
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a session."""
     if not isinstance(record, dict):
         return False
     kind = record.get("type")
@@ -56,13 +55,11 @@ def matches(record: Any) -> bool:
 
 
 def group(record: Any) -> str | None:
-    """Return the session of a line, "" where it does not say."""
     ids = (get_text(record.get(key)) for key in _IDS[:2]) if isinstance(record, dict) else ()
     return next((text for text in ids if text), "")
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session's lines."""
     chat = Conversation()
     for record in records if isinstance(records, list) else [records]:
         kind = get_text(record.get("type")) if isinstance(record, dict) else None

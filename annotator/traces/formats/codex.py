@@ -26,7 +26,6 @@ _NOTICES = (
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a session."""
     return (
         isinstance(record, dict)
         and record.get("type") in ("session_meta", "response_item", "event_msg", "turn_context")
@@ -35,12 +34,10 @@ def matches(record: Any) -> bool:
 
 
 def group(record: Any) -> str | None:
-    """Return "": all lines of a file are one session."""
     return ""
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session's lines."""
     chat = Conversation()
     lines = records if isinstance(records, list) else [records]
     _refuse_several(lines)

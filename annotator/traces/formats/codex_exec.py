@@ -26,7 +26,6 @@ _READ = {
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a stream."""
     kind = record.get("type") if isinstance(record, dict) else None
     if not isinstance(kind, str):
         return False
@@ -36,12 +35,10 @@ def matches(record: Any) -> bool:
 
 
 def group(record: Any) -> str | None:
-    """Return "": all lines of a file are one session."""
     return ""
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a stream's lines."""
     chat = Conversation()
     for record in records if isinstance(records, list) else [records]:
         kind = get_text(get_dict(record).get("type"))

@@ -20,7 +20,6 @@ _LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a crew's output, a list of outputs of tasks, or a log."""
     if _is_entry(document) or (isinstance(document, list) and any(map(_is_entry, document[:1]))):
         return True
     first = next(iter(_list_outputs(document)), None)
@@ -28,12 +27,10 @@ def matches(document: Any) -> bool:
 
 
 def group(document: Any) -> str | None:
-    """Return "" for an entry of a log on lines; None for anything whole."""
     return "" if _is_entry(document) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an output that is no object."""
     entries = [document] if _is_entry(document) else get_list(document)
     if any(map(_is_entry, entries[:1])):
         return _read_log(entries, trace_id, path)

@@ -86,13 +86,11 @@ _AG2 = re.compile(
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a log of a known layout."""
     text = document.get(KEY) if isinstance(document, dict) and len(document) == 1 else None
     return isinstance(text, str) and read_log(text) is not None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a log; raises UnreadableTrace for a log of another layout."""
     chat = read_log(document[KEY])
     if chat is None:
         raise UnreadableTrace("no log of a known layout")

@@ -27,7 +27,6 @@ _SESSION_KEYS = ("sessionId", "projectHash", "startTime", "lastUpdated", "messag
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a session, or a line of one."""
     if not isinstance(document, dict):
         return False
     if isinstance(document.get("sessionId"), str) and "projectHash" in document:
@@ -39,17 +38,14 @@ def matches(document: Any) -> bool:
 
 
 def group(document: Any) -> str | None:
-    """Return the session that a line names, or ""; None for a session in one document."""
     return None if get_list(document, "messages") else get_text(document.get("sessionId")) or ""
 
 
 def identify(document: Any) -> str | None:
-    """Return the session's id."""
     return get_text(get_dict(document).get("sessionId"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session."""
     chat = Conversation()
     for message in _list_messages(chat, document if isinstance(document, list) else [document]):
         _add_message(chat, message)

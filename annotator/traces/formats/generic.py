@@ -39,14 +39,12 @@ CONVERSATION_KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a JSON document is a message, a list of messages, or an object with one."""
     if isinstance(document, dict):
         return bool(_find_list(document)) or is_message(document)
     return isinstance(document, list) and bool(document) and is_message(document[0])
 
 
 def group(document: Any) -> str | None:
-    """Return the conversation of a message: "" for the file's; None for a whole record."""
     if isinstance(document, list):
         return None
     if not isinstance(document, dict):
@@ -57,7 +55,6 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a message that is no object."""
     record: Mapping[str, Any] = document if isinstance(document, dict) else {}
     key, messages = (_find_list(record) or ("", [])) if record else ("", document)
     items = list(messages) if key else _sort_rows(messages)

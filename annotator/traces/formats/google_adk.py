@@ -20,13 +20,11 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a session."""
     first = next(iter(get_list(document, "events")), None)
     return isinstance(first, dict) and "author" in first and "content" in first
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an event that is no object."""
     chat = Conversation()
     for n, item in enumerate(document["events"], 1):
         event = expect_object(item, f"event {n}")

@@ -26,7 +26,6 @@ _PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": Fal
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a log."""
     return (
         isinstance(document, dict)
         and isinstance(document.get("eval"), dict)
@@ -35,13 +34,11 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the samples, each with the log's ``eval``."""
     for sample in get_list(document, "samples"):
         yield {"eval": document["eval"], "sample": sample}
 
 
 def identify(item: Any) -> str | None:
-    """Return the sample's id and its epoch."""
     sample = item.get("sample") if isinstance(item, dict) else None
     if not isinstance(sample, dict) or (sample_id := get_text(sample.get("id"))) is None:
         return None
@@ -49,7 +46,6 @@ def identify(item: Any) -> str | None:
 
 
 def read(item: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a sample; raises UnreadableTrace without a list of messages."""
     sample, about = item["sample"], item["eval"]
     if not isinstance(sample, dict):
         raise UnreadableTrace(f"sample: found {name_type(sample)}, expected an object")

@@ -22,7 +22,6 @@ _TYPES = {"human", "ai", "tool", "system", "function", "chat", "remove", "develo
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a message of LangChain's, a list of them, or a state with one."""
     _, items = _find_list(document)
     if items is None:
         return _is_message(document) or bool(_read_update(document))
@@ -46,7 +45,6 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for what is no message."""
     records = document if isinstance(document, list) else [document]
     states = [(key, items, record) for record in records for key, items in [_find_list(record)]]
     states = [state for state in states if state[1]]

@@ -32,7 +32,6 @@ _PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's 
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a list, or a record with one as its ``history``."""
     roles = [get_dict(item).get("role") for item in _list_items(document)[:20]]
     return "mistake_agent" in get_dict(document) or any(
         isinstance(role, str) and _ROLE.fullmatch(role) for role in roles
@@ -40,12 +39,10 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the question's id."""
     return get_first_text(get_dict(document), "question_ID", "id")
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an item that is no object."""
     items, record = _list_items(document), get_dict(document)
     if not items:
         history = name_type(record.get("history"))

@@ -29,14 +29,12 @@ _KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is the result of a run."""
     if not isinstance(document, dict) or "coordination_mode" not in document:
         return False
     return isinstance(document.get("iterations"), list)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a run; raises UnreadableTrace for an iteration that is no object."""
     chat = Conversation()
     tasks: dict[str, str] = {}
     task = get_text(document.get("task")) or ""

@@ -22,18 +22,15 @@ _ATTRIBUTES = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a record."""
     return isinstance(document, dict) and "mas_name" in document and "trace" in document
 
 
 def identify(document: Any) -> str | None:
-    """Return the id: the names of system, model and benchmark before the record's number."""
     parts = [text for key in _ID if (text := get_text(document.get(key)))]
     return "/".join(parts) if get_text(document.get("trace_id")) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace if it has no trajectory."""
     content, problem, other = parse_nested(document["trace"]), None, None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(content, dict):

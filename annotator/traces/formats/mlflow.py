@@ -38,7 +38,6 @@ _PREVIEWS = ("request_preview", "response_preview")  # of the request and the re
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trace or a row with one."""
     if not isinstance(document, dict):
         return False
     trace = _unwrap(document)
@@ -53,7 +52,6 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the trace's id, which was the request's in 2.x."""
     trace = _unwrap(document)
     fields = {**trace, **get_dict(trace, "info")}
     ids = get_first_text(fields, "trace_id", "request_id") or find_record_id(fields)
@@ -62,7 +60,6 @@ def identify(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans; raises UnreadableTrace without a message."""
     trace = _unwrap(document)
     data = {**trace, **get_dict(trace, "data")}
     items = [span for span in _list_spans(trace) if isinstance(span, dict)]

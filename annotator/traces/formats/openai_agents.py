@@ -15,24 +15,20 @@ name = "openai-agents"
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an item with its session or agent, a response, or a list of such."""
     if isinstance(document, list):
         return bool(document) and all(map(_is_record, document[:2]))
     return _is_record(document)
 
 
 def group(document: Any) -> str | None:
-    """Return the session of an item, "" for the items and responses of one run."""
     return get_text(document.get("session_id")) or "" if isinstance(document, dict) else None
 
 
 def split(document: Any) -> list[Any]:
-    """Return the records of a list."""
     return document if isinstance(document, list) else [document]
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an item that is no object."""
     chat = Conversation()
     for record in split(records):
         fields = expect_object(record, "item")

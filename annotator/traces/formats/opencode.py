@@ -37,7 +37,6 @@ _INFO_KEYS = frozenset(
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an exported session, or an event of one."""
     if not isinstance(document, dict):
         return False
     if "sessionID" in document and isinstance(document.get("part"), dict):
@@ -49,19 +48,16 @@ def matches(document: Any) -> bool:
 
 
 def group(document: Any) -> str | None:
-    """Return the session of an event; None for a session that was exported."""
     if "messages" in document:
         return None
     return get_text(document.get("sessionID")) or ""
 
 
 def identify(document: Any) -> str | None:
-    """Return the session's id."""
     return get_text(get_dict(document, "info").get("id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session or of its events."""
     chat = Conversation()
     if isinstance(document, dict) and "messages" in document:
         about = get_dict(document, "info")

@@ -51,9 +51,6 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a line of an evaluation's output, a record or a list of events, or an
-    event on a line of its own.
-    """
     if isinstance(document, list):
         return _are_events(document)
     if not isinstance(document, dict):
@@ -64,12 +61,10 @@ def matches(document: Any) -> bool:
 
 
 def group(document: Any) -> str | None:
-    """Return "" for an event on a line of its own: they are those of the file's session."""
     return "" if _is_event(document) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace without events, or for one that is no object."""
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_find_events(record) or [])

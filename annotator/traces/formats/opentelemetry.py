@@ -52,7 +52,6 @@ _OUTPUTS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document holds spans of resources, or is a span."""
     if not isinstance(document, dict):
         return False
     if any(map(_is_span, _list_objects(document, "data")[:1])):  # of Phoenix
@@ -61,7 +60,6 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the spans."""
     if _is_span(document):
         yield document
         return
@@ -73,12 +71,10 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def group(span: Any) -> str | None:
-    """Return the trace that a span belongs to."""
     return get_text(_get(span, "traceId", "trace_id")) or ""
 
 
 def read(spans: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans."""
     items = spans if isinstance(spans, list) else [spans]
     read_spans = [_read(item) for item in items if isinstance(item, dict)]
     return converse(read_spans, name, trace_id, path)

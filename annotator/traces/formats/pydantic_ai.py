@@ -33,7 +33,6 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a list of requests and responses."""
     first = document[0] if isinstance(document, list) and document else None
     return (
         isinstance(first, dict)
@@ -43,7 +42,6 @@ def matches(document: Any) -> bool:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a message or part that is no object."""
     chat = Conversation()
     instructions = None
     for n, item in enumerate(document, 1):

@@ -32,7 +32,6 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a list of steps, or a result with one."""
     first = next(iter(_list_steps(document)), None)
     if not isinstance(first, dict) or not _MARKS & first.keys():
         return False
@@ -40,7 +39,6 @@ def matches(document: Any) -> bool:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a step that is no object."""
     chat = Conversation()
     for n, item in enumerate(_list_steps(document), 1):
         step = expect_object(item, f"step {n}")

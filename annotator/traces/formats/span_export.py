@@ -82,7 +82,6 @@ _ROLES: Mapping[str, Role] = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
     items = document.get("data")  # of openai-agents and Phoenix
@@ -95,7 +94,6 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the spans."""
     items = document.get("observations")
     if isinstance(children := document.get("child_runs"), list):  # LangSmith's, in one another
         yield {key: value for key, value in document.items() if key != "child_runs"}
@@ -115,13 +113,11 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def group(span: Any) -> str | None:
-    """Return the trace that a span belongs to."""
     keys = _find_keys(span)
     return get_text(walk_path(span, keys.trace if keys else "id")) or ""
 
 
 def read(spans: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans; raises UnreadableTrace if there is none."""
     items = spans if isinstance(spans, list) else [spans]
     pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
     if not pairs:

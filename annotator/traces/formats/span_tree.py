@@ -65,26 +65,22 @@ _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trace, a row with one, or such a span."""
     if not isinstance(document, dict):
         return False
     return any(map(_is_span, _list_roots(document)[:3])) or _is_span(document)
 
 
 def group(document: Any) -> str | None:
-    """Return the trace of a single span; None for a trace with its spans."""
     is_trace = not isinstance(document, dict) or bool(_list_roots(document))
     return None if is_trace else get_first_text(document, *_TRACES) or ""
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the trace, which may lie in the row's text."""
     inner = parse_cell(get_dict(document).get("trace"))
     return find_record_id(inner) or find_record_id(document)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans; raises UnreadableTrace without a message."""
     records = document if isinstance(document, list) else [document]
     items = [span for record in records for span in _walk(record, None)]
     if not items:

@@ -29,7 +29,6 @@ _AGENT = "agent"
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trajectory."""
     if not isinstance(document, dict):
         return False
     if _is_row(document):
@@ -50,12 +49,10 @@ def _is_row(document: dict[str, Any]) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the run, else the instance; a data set has many runs of each."""
     return get_text(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace where it has no list of messages."""
     row = _is_row(document)
     key = "trajectory" if row and "generated_patch" in document else "messages"
     items = parse_nested(document.get("history") or document.get(key))

@@ -21,7 +21,6 @@ _NOT_EVALUABLE = ("infrastructure_error", "context_window_exceeded")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a simulation, or tau2's results."""
     if not isinstance(document, dict):
         return False
     if isinstance(document.get("simulations"), list):
@@ -30,7 +29,6 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the simulations, each with the model and the domain of the results."""
     simulations = document.get("simulations")
     if not isinstance(simulations, list):
         yield document
@@ -44,13 +42,11 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def identify(document: Any) -> str | None:
-    """Return the task and the trial."""
     parts = (get_text(get_dict(document).get(key)) for key in ("task_id", "trial"))
     return "/".join(text for text in parts if text) or None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a simulation without messages."""
     fields = get_dict(document)
     key = "traj" if "traj" in fields else "messages"
     items = fields.get(key)
