@@ -185,13 +185,15 @@ class Conversation:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
 
-    def _describe_unread(self) -> Iterator[str]:
+    def describe_unread(self) -> None:
+        """Add a problem for the keys that were not read, those of one place and number together."""
         kinds: dict[tuple[str, int], list[str]] = {}
         for (where, key), n in self.unread.items():
             kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
         for (where, n), keys in kinds.items():
             names = f"key{'s' if len(keys) > 1 else ''} {list_first(sorted(keys), 12)}"
-            yield f"{where}: {names} left out ({format_count(n, 'time')})"
+            self.problems.append(f"{where}: {names} left out ({format_count(n, 'time')})")
+        self.unread.clear()
 
     def _list_requests(self) -> Iterator[str]:
         return (m.text for m in self.messages if m.author in ("human", "system"))
@@ -210,7 +212,7 @@ class Conversation:
             tasks = {EVERYBODY: self.task, **(tasks or {})}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
-        self.problems += self._describe_unread()
+        self.describe_unread()
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
         return Trace(
             id=trace_id,

@@ -13,8 +13,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.cells import parse_cell
-from annotator.traces.formats.span_tree import read_span
-from annotator.traces.formats.spans import SpanRecord, converse, find_texts
+from annotator.traces.formats.span_fields import read_span
+from annotator.traces.formats.spans import SpanRecord, add_record, converse, find_texts
 from annotator.traces.model import Trace
 from annotator.traces.records import (
     LABELS_NOTE,
@@ -22,7 +22,6 @@ from annotator.traces.records import (
     get_dict,
     get_first_text,
     get_list,
-    read_attributes,
 )
 
 name = "mlflow"
@@ -66,19 +65,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     spans = [_read(span) for span in items]
     if not any(span.role in ("model", "agent") and (span.inputs or span.outputs) for span in spans):
         spans.append(_read_request(data, items, spans))
-    result = converse(spans, name, trace_id, path)
+    chat = converse(spans)
     info = {**get_dict(trace, "info")} or {**trace}
     labels = info.pop(_LABELS, None) or trace.get(_LABELS)
     outer = {key: value for key, value in document.items() if trace is not document}
     fields = {key: parse_cell(value) for key, value in {**outer, **info}.items()}
-    attributes, problems = read_attributes(fields, (*_PARTS, *_PREVIEWS))
-    if labels:
-        problems += (f"{_LABELS}: {LABELS_NOTE}",)
-    return replace(
-        result,
-        attributes={**attributes, **result.attributes},
-        problems=(*result.problems, *problems),
-    )
+    add_record(chat, fields, (*_PARTS, *_PREVIEWS))
+    chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if labels else []
+    return chat.trace(name, trace_id, path)
 
 
 def _unwrap(document: Any) -> dict[str, Any]:

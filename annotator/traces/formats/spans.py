@@ -9,7 +9,7 @@ hold a text that no message holds.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
@@ -25,8 +25,8 @@ from annotator.traces.conversation import (
     read_message,
 )
 from annotator.traces.formats.langchain import unwrap_message
-from annotator.traces.model import AgentEnd, Author, Outcome, Trace
-from annotator.traces.records import get_dict, get_text, parse_nested
+from annotator.traces.model import AgentEnd, Author, Outcome
+from annotator.traces.records import get_dict, get_list, get_text, parse_nested, read_attributes
 
 Role = Literal["agent", "model", "tool", "other"]
 
@@ -52,8 +52,8 @@ class SpanRecord:
     error: str | None = None
 
 
-def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str) -> Trace:
-    """Return the trace of some spans, in any order; raises UnreadableTrace without a message."""
+def converse(spans: Iterable[SpanRecord]) -> Conversation:
+    """Return what some spans say, in any order; raises UnreadableTrace without a message."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
     models = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
@@ -105,7 +105,15 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     ends = [AgentEnd(span.agent or "", None, "error", span.error) for span in crashed]
     errors = dict.fromkeys(span.error for span in failed if span.error and span not in crashed)
     chat.outcome = Outcome(error="\n".join(errors) or None, agents=tuple(dict.fromkeys(ends)))
-    return chat.trace(format, trace_id, path)
+    chat.describe_unread()
+    return chat
+
+
+def add_record(chat: Conversation, record: Mapping[str, Any], consumed: Collection[str]) -> None:
+    """Add the attributes of the record that held the spans; those of the spans come first."""
+    attributes, problems = read_attributes(record, consumed)
+    chat.attributes = {**attributes, **chat.attributes}
+    chat.problems += problems
 
 
 def _is_called(span: SpanRecord, texts: Sequence[str]) -> bool:
@@ -218,6 +226,12 @@ def _read_all(
         elif text := get_text(item):
             author: Author = "agent" if is_output else "human"
             yield Utterance(agent if is_output else "user", author, [text], time=moment)
+
+
+def list_objects(item: Any, *keys: str) -> list[dict[str, Any]]:
+    """Return the objects in the list under the first of some keys that an object has."""
+    value = next((item[key] for key in keys if key in item), None) if isinstance(item, dict) else ()
+    return [inner for inner in get_list(value) if isinstance(inner, dict)]
 
 
 def find_messages(value: Any) -> list[Any]:
