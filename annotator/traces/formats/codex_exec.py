@@ -26,9 +26,7 @@ _READ = {
 
 
 def matches(record: Any) -> bool:
-    kind = record.get("type") if isinstance(record, dict) else None
-    if not isinstance(kind, str):
-        return False
+    kind = get_text(get_dict(record).get("type")) or ""
     if kind.startswith("item."):
         return "type" in get_dict(record, "item")
     return (kind == "thread.started" and "thread_id" in record) or kind == "turn.started"
@@ -40,17 +38,16 @@ def group(record: Any) -> str | None:
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
-    for record in records if isinstance(records, list) else [records]:
-        kind = get_text(get_dict(record).get("type"))
-        item = record.get("item") if kind == "item.completed" else None
-        utterances = list(_read(get_dict(item)))
-        if utterances:
-            chat.note_unread("items", get_dict(item), _READ)
+    for record in map(get_dict, records):
+        kind = get_text(record.get("type"))
+        item = get_dict(record, "item") if kind == "item.completed" else {}
+        utterances = list(_read(item))
         for utterance in utterances:
             chat.add(utterance, "stream")
-        if not utterances and kind not in _EMPTY:
-            kind = get_text(item.get("type")) if isinstance(item, dict) else kind
-            chat.ignored[kind or "unknown"] += 1
+        if utterances:
+            chat.note_unread("items", item, _READ)
+        elif kind not in _EMPTY:
+            chat.ignored[get_text(item.get("type")) or kind or "unknown"] += 1
     return chat.trace(name, trace_id, path)
 
 

@@ -36,7 +36,7 @@ _ENDS = (
     *("end_time_unix_nano", "endTimeUnixNano", "end_time", "endTime"),
     *("end_timestamp", "ended_at", "end"),
 )
-_PARENTS = ("parent_span_id", "parentSpanId", "parent_id", "parent_span")
+PARENTS = ("parent_span_id", "parentSpanId", "parent_id", "parent_span")
 _NAMES = ("span_name", "name")
 _KINDS = ("type", "kind", "span_type", "span_kind")
 ROLES: Mapping[str, Role] = {
@@ -90,7 +90,7 @@ def read_span(
     reason = get_text(item.get("status_message")) or get_text(get_dict(status).get("message"))
     return SpanRecord(
         id=get_first_text(item, *IDS) or get_text(walk_path(item, "context.span_id")) or "",
-        parent=parent or get_first_text(item, *_PARENTS),
+        parent=parent or get_first_text(item, *PARENTS),
         begin=begin,
         end=end,
         error=reason if code.lower().endswith("error") or code == "2" else None,

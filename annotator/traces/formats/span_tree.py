@@ -12,7 +12,13 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
 from annotator.traces.cells import parse_cell
-from annotator.traces.formats.span_fields import BEGINS, IDS, read_span, read_span_attributes
+from annotator.traces.formats.span_fields import (
+    BEGINS,
+    IDS,
+    PARENTS,
+    read_span,
+    read_span_attributes,
+)
 from annotator.traces.formats.spans import SpanRecord, add_record, converse
 from annotator.traces.model import Trace
 from annotator.traces.records import find_record_id, get_dict, get_first_text, get_list, get_text
@@ -20,7 +26,6 @@ from annotator.traces.records import find_record_id, get_dict, get_first_text, g
 name = "span-tree"
 takes_records_apart = True
 
-_PARENTS = ("parent_span_id", "parentSpanId", "parent_id", "parent_span")
 _TRACES = ("trace_id", "traceId", "root_span_id")
 _CHILDREN = ("child_spans", "childSpans", "children", "spans")
 _CONTAINERS = ("trace", "spans")
@@ -84,7 +89,7 @@ def _walk(item: Any, parent: str | None) -> Iterator[tuple[dict[str, Any], str |
             yield from _walk(span, parent)
         return
     parents = get_list(item, "span_parents")
-    yield item, get_first_text(item, *_PARENTS) or get_text(next(iter(parents), parent))
+    yield item, get_first_text(item, *PARENTS) or get_text(next(iter(parents), parent))
     for key in _CHILDREN:
         for child in get_list(item, key):
             yield from _walk(child, get_first_text(item, *IDS))
