@@ -4,7 +4,7 @@ import glob
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,7 +17,6 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
-    Contents,
     Document,
     JsonLines,
     Record,
@@ -125,38 +124,20 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
     document is an :class:`UnreadableTrace`.
     """
     for ref in _find_all(sources, format):
-        if not isinstance(ref, TraceRef):
-            continue
-        if ref.is_folder:
+        if isinstance(ref, TraceRef) and ref.is_folder:
             yield ref.path, ref.reader.name, None
-            continue
-        try:
-            records = _list_first_records(open_contents(ref.file), format)
-            if together := _find_grouping(records, format):
-                yield ref.path, together.name, _load_first(records)
-                continue
-            documents = [load() for _, _, load in records]
-            pairs = [(document, find_reader(document, format)) for document in documents]
-            for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
-                yield ref.path, reader and reader.name, document
-        except UnreadableTrace as error:
-            yield ref.path, None, error
-
-
-def _load_first(records: Iterable[Record]) -> Any:
-    """Return the first of some records that can be read."""
-    for _, _, load in records:
-        with suppress(UnreadableTrace):
-            return load()
-    return None
-
-
-def _list_first_records(contents: Contents, format: str) -> list[Record]:
-    """Return the first records of a file, or its documents as records."""
-    if isinstance(contents, Document):
-        documents, _ = _load_documents(contents, format)
-        contents = Rows("", lambda: documents)
-    return list(islice(contents.records(), _PEEK))
+        elif isinstance(ref, TraceRef):
+            try:
+                records = list(islice(open_records(ref.file, stamp_file(ref.file), format)[0].records(), _PEEK))
+                if together := _find_grouping(records, format):
+                    yield ref.path, together[0].name, together[1]
+                    continue
+                documents = [load() for _, _, load in records]
+                pairs = [(find_reader(document, format), document) for document in documents]
+                for reader, document in sorted(pairs, key=lambda pair: pair[0] is not None)[:1]:
+                    yield ref.path, reader and reader.name, document
+            except UnreadableTrace as error:
+                yield ref.path, None, error
 
 
 def list_folder(folder: str | Path) -> Names:
@@ -208,10 +189,8 @@ def find_files(
         raise AnnotatorError(f"no file matches {path}")
     for match in matches:
         if not match.is_dir():
-            ref = _find_run(match, root, format)
-            yield from _visit(
-                ref or _check_links(_make_file_ref(match, root), [match], root), visited
-            )
+            file = _make_file_ref(match, root, root)
+            yield from _visit(_find_run(match, root, format) or file, visited)
         elif match.is_symlink() and glob.has_magic(parts[-1]):
             yield Ignored(str(match), _LINKED)
         else:
@@ -315,9 +294,7 @@ def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Disc
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):
-                    file = Path(folder, name)
-                    ref = _check_links(_make_file_ref(file, root), [file], top)
-                    yield from _visit(ref, visited)
+                    yield from _visit(_make_file_ref(Path(folder, name), root, top), visited)
                 else:
                     others[Path(name).suffix.lower() or name] += 1
     if others:
@@ -350,8 +327,11 @@ def _find_earlier(path: str, visited: Visited) -> str | None:
     return earlier
 
 
-def _make_file_ref(path: Path, root: Path) -> TraceRef:
-    return TraceRef(replace_surrogates(path.relative_to(root).as_posix()), str(path), str(path))
+def _make_file_ref(path: Path, root: Path, inside: Path | None = None) -> Any:
+    """Return a file with its path below ``root``; Unreadable if a link that leaves ``inside``."""
+    name = replace_surrogates(path.relative_to(root).as_posix())
+    ref = TraceRef(name, str(path), str(path))
+    return _check_links(ref, [path], inside) if inside else ref
 
 
 def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
@@ -416,41 +396,46 @@ def stamp_file(path: str) -> tuple[int, int] | None:
     return info.st_mtime_ns, info.st_size
 
 
-@lru_cache(maxsize=2)  # the traces of a file are read one after another
+@lru_cache(maxsize=1)  # the traces of a file are read one after another
+def open_records(
+    file: str, stamp: tuple[int, int] | None, format: str
+) -> tuple[JsonLines | Rows, bool]:
+    """Return the records of a file with this stamp, and whether it is one document, the only one.
+
+    Raises:
+        UnreadableTrace: it cannot be opened, or is a document that cannot be read.
+    """
+    contents = open_contents(file)
+    if not isinstance(contents, Document):
+        return contents, False
+    document = contents.load()
+    is_list = isinstance(document, list) and document and not find_reader(document, format)
+    return Rows("", document if is_list else [document]), not is_list
+
+
+@lru_cache(maxsize=2)
 def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
-    """Return the records of a file by number; raises UnreadableTrace."""
-    contents = open_contents(file)
-    if not isinstance(contents, Document):
+    """Return the records of a file of grouped ones by number; raises UnreadableTrace."""
+    contents, _ = open_records(file, stamp, format)
+    if isinstance(contents, JsonLines) or not isinstance(contents.rows, list):
         return copy_records(contents)
-    documents, _ = _load_documents(contents, format)
-    items = [item for document in documents for item in split(reader, document)]
-    return Rows("", lambda: items)
-
-
-def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
-    """Return the documents in a file, and whether it is a list of documents."""
-    document = contents.load()
-    is_list = isinstance(document, list) and not find_reader(document, format)
-    return (document if is_list else [document]), is_list
+    return Rows("", [item for document in contents.rows for item in split(reader, document)])
 
 
 def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
     """Yield the traces in a file or data set."""
-    contents = open_contents(file.file)
     file = replace(file, stamp=stamp_file(file.file))
-    if isinstance(contents, Document):
-        documents, is_list = _load_documents(contents, format)
-        if not is_list or not documents:
-            yield from _discover_in_document(file, documents and documents[0], format)
-            return
-        contents = Rows("", lambda: documents)
+    contents, is_single = open_records(file.file, file.stamp, format)
+    if is_single:
+        yield from _discover_in_document(file, contents.at(1, 0), format)
+        return
     records = contents.records()
     peek = list(islice(records, _PEEK))
-    if reader := _find_grouping(peek, format):
+    if together := _find_grouping(peek, format):
         del peek, records
-        yield from _discover_in_groups(file, reader, format)
+        yield from _discover_in_groups(file, together[0], format)
         return
     rest = chain(peek, records)
     del peek
@@ -466,14 +451,15 @@ def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
         yield Ignored(file.path, "it holds no records")
 
 
-def _find_grouping(records: list[Record], format: str) -> Any | None:
-    """Return the format of the first known record if it groups records into traces, else None."""
+def _find_grouping(records: list[Record], format: str) -> tuple[Any, Any] | None:
+    """Return the first known record after its format, if that groups records, else None."""
     for _, _, load in records:
         with suppress(UnreadableTrace):
             document = load()
             if reader := find_reader(document, format):
                 items = split(reader, document)
-                return reader if items and group(reader, items[0]) is not None else None
+                grouped = items and group(reader, items[0]) is not None
+                return (reader, document) if grouped else None
     return None
 
 

@@ -160,17 +160,18 @@ class Rows:
     """Records that are found by their number only, in order."""
 
     name: str
-    rows: Callable[[], Iterable[Any]]
+    rows: list[Any] | Callable[[], Iterable[Any]]
 
     def records(self) -> Iterator[Record]:
         """Yield the records; raises UnreadableTrace, for the hub AnnotatorError."""
-        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(self.rows(), 1))
+        rows = self.rows if isinstance(self.rows, list) else self.rows()
+        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(rows, 1))
 
     def at(self, number: int, _: int) -> Any:
         """Return a record; raises as :meth:`records`."""
-        rows = self.rows()
-        n = number - 1
-        for row in rows[n:number] if isinstance(rows, list) else islice(rows, n, None):
+        if isinstance(self.rows, list):
+            return self.rows[number - 1]
+        for row in islice(self.rows(), number - 1, None):
             return row
         raise UnreadableTrace(f"{self.name}, record {number}: gone")
 

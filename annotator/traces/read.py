@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Union
@@ -25,9 +25,10 @@ from annotator.traces.discover import (
     find_files,
     index_records,
     list_folder,
+    open_records,
     stamp_file,
 )
-from annotator.traces.files import Document, JsonLines, has_lines_suffix, open_contents
+from annotator.traces.files import JsonLines, has_lines_suffix
 from annotator.traces.formats import group, load_readers, split
 from annotator.traces.model import Trace
 from annotator.traces.shard import Listing, Shard
@@ -117,12 +118,8 @@ def _load(ref: TraceRef, format: str) -> Any:
         reason = "changed since it was listed, or gone; start again"
         raise UnreadableTrace(f"{Path(ref.file).name}: {reason}")
     if ref.records is None:
-        contents = open_contents(ref.file)
-        if isinstance(contents, Document):
-            document = _load_document(contents, ref.stamp)
-            document = document[ref.number - 1] if ref.number else document
-        else:
-            document = contents.at(ref.number, ref.offset)
+        contents, _ = open_records(ref.file, ref.stamp, format)
+        document = contents.at(ref.number or 1, ref.offset)
         return split(ref.reader, document)[ref.item - 1] if ref.item else document
     index = index_records(ref.file, ref.stamp, ref.reader, format)
     records = []
@@ -130,12 +127,6 @@ def _load(ref: TraceRef, format: str) -> Any:
         items = split(ref.reader, index.at(n, offset))
         records += [item for item in items if not ref.key or group(ref.reader, item) == ref.key]
     return records
-
-
-@lru_cache(maxsize=1)  # the traces of a file are asked for one after another
-def _load_document(contents: Document, _: tuple[int, int] | None) -> Any:
-    """Return the document in a file with this stamp."""
-    return contents.load()
 
 
 def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
