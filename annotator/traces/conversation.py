@@ -160,6 +160,23 @@ class Conversation:
         )
         self.messages.append(message)
 
+    def say(
+        self, where: str, sender: str, author: Author, *pieces: str | None, **fields: Any
+    ) -> None:
+        """Append a message of these texts."""
+        texts = [piece for piece in pieces if piece]
+        self.add(Utterance(sender, author, texts, **fields), where)
+
+    def list_objects(
+        self, items: Iterable[Any], noun: str, where: str = "", read: Collection[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield items that must be objects, and note their unread keys if they lie at a place."""
+        for n, item in enumerate(items, 1):
+            fields = expect_object(item, f"{noun} {n}")
+            if where:
+                self.note_unread(where, fields, read)
+            yield fields
+
     def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
         """Note the keys that hold something and are not in ``read`` (with the harmless ones)."""
         self.unread.update((where, key) for key in _list_unread(fields, read))
@@ -176,10 +193,14 @@ class Conversation:
     def read_outcome(self, record: Mapping[str, Any]) -> None:
         """Take the outcome of a record, and the attributes that name it."""
         passed, rule = read_outcome(record)
-        if rule:
-            rules = {} if rule == "passed" else {"outcome_rule": rule}
-            self.attributes |= {"passed": passed, **rules}
-        self.outcome = Outcome(passed=passed, merge=get_text(self.attributes.get("merge")))
+        merge = get_text(self.attributes.get("merge"))
+        self.set_outcome(passed, None if rule == "passed" else rule, merge=merge)
+        self.attributes |= {"passed": passed} if rule == "passed" else {}
+
+    def set_outcome(self, passed: bool | None, rule: str | None, **fields: Any) -> None:
+        """Set the outcome, and the attributes that name it and the rule that decided it."""
+        self.attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
+        self.outcome = Outcome(passed=passed, **fields)
 
     def set_attributes(self, **values: Any) -> None:
         """Set the attributes that are texts and not empty."""

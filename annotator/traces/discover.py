@@ -128,7 +128,9 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
             yield ref.path, ref.reader.name, None
         elif isinstance(ref, TraceRef):
             try:
-                records = list(islice(open_records(ref.file, stamp_file(ref.file), format)[0].records(), _PEEK))
+                records = list(
+                    islice(open_records(ref.file, stamp_file(ref.file), format)[0].records(), _PEEK)
+                )
                 if together := _find_grouping(records, format):
                     yield ref.path, together[0].name, together[1]
                     continue

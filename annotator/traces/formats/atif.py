@@ -16,11 +16,9 @@ from annotator.traces.conversation import (
     read_time,
 )
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text
+from annotator.traces.records import get_dict, get_list, get_text
 
 name = "atif"
-
-
 _READ = {
     *HARMLESS,
     *("source", "message", "tool_calls", "reasoning_content", "observation", "timestamp"),
@@ -29,9 +27,9 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
-        return False
-    return str(document.get("schema_version", "")).startswith("ATIF")
+    document = get_dict(document)
+    is_atif = str(document.get("schema_version", "")).startswith("ATIF")
+    return is_atif and isinstance(document.get("steps"), list)
 
 
 def identify(document: Any) -> str | None:
@@ -63,11 +61,9 @@ def _add_steps(
     if user == "system" and any(message.sender == agent for message in chat.messages):
         agent = get_text(document.get("trajectory_id")) or f"{agent} below"  # of the same name
     authors: dict[str | None, Author] = {"agent": "agent", "user": user, "system": "system"}
-    for n, item in enumerate(get_list(document, "steps"), 1):
-        step = expect_object(item, f"step {n}")
+    for step in chat.list_objects(get_list(document, "steps"), "step", "steps", _READ):
         source = get_text(step.get("source"))
         author = authors.get(source, "unknown")
-        chat.note_unread("steps", step, _READ)
         _add_message(chat, step, agent if author == "agent" else source or "", author)
         for result in get_list(step.get("observation"), "results"):
             fields = result if isinstance(result, dict) else {"content": result}
@@ -77,8 +73,7 @@ def _add_steps(
                     _add_steps(chat, subagents.pop(subagent), "system", subagents)
             parts = read_parts(fields.get("content"))
             if any(parts.texts) or parts.omitted:
-                utterance = parts.utter("tool", "tool", read_time(step), reasoning=())
-                chat.add(utterance, "steps")
+                chat.add(parts.utter("tool", "tool", read_time(step), reasoning=()), "steps")
 
 
 def _add_message(chat: Conversation, step: dict[str, Any], sender: str, author: Author) -> None:
@@ -89,7 +84,5 @@ def _add_message(chat: Conversation, step: dict[str, Any], sender: str, author: 
     thought = get_text(step.get("reasoning_content"))
     if any(parts.texts) or thought or not step.get("observation"):
         kind = "copied context" if step.get("is_copied_context") is True else None
-        thoughts = [thought] if thought else []
-        chat.add(
-            parts.utter(sender, author, read_time(step), kind=kind, reasoning=thoughts), "steps"
-        )
+        parts.reasoning = [thought] if thought else []
+        chat.add(parts.utter(sender, author, read_time(step), kind=kind), "steps")

@@ -20,9 +20,8 @@ from annotator.traces.conversation import (
     read_time,
     split_message,
 )
-from annotator.traces.model import INTEGRATED, AgentEnd, Outcome, Trace
+from annotator.traces.model import INTEGRATED, AgentEnd, Trace
 from annotator.traces.records import (
-    expect_object,
     get_dict,
     get_first_text,
     get_list,
@@ -70,9 +69,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         ends.append(AgentEnd(agent, None, status, error))
         if "messages" not in fields:
             chat.problems.append(f"{agents_key}.{agent}: no list of messages")
-        for n, item in enumerate(get_list(fields, "messages"), 1):
-            message = expect_object(item, f"{agents_key}.{agent}: message {n}")
-            chat.note_unread("message", message, _MESSAGE_KEYS)
+        items, noun = get_list(fields, "messages"), f"{agents_key}.{agent}: message"
+        for message in chat.list_objects(items, noun, "message", _MESSAGE_KEYS):
             time = read_time({**get_dict(message, "extra"), **message})
             rows += [
                 (time, replace(utterance, time=time, unread=()))  # those are noted above
@@ -84,22 +82,19 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append("the agents' messages have no times: one list after another")
     for _, utterance in rows:
         chat.add(utterance, "agents")
-    patches = {}
-    if isinstance(patch := document.get("integrated_patch"), str):
-        patches[INTEGRATED] = patch
     meta = get_dict(document, "meta")
-    for fields, consumed in (
-        (document, ("integrated_patch", "meta", agents_key)),
-        (meta, ("agents",)),
+    consumed = ("integrated_patch", "meta", agents_key)
+    for attributes, problems in (
+        read_attributes(document, consumed),
+        read_attributes(meta, ("agents",)),
     ):
-        attributes, problems = read_attributes(fields, consumed)
         chat.attributes |= attributes
         chat.problems += problems
     passed, rule = _read_outcome(meta, chat)
     passed, rule = (passed, rule) if rule else read_outcome({**document, **meta, "score": None})
-    if rule:
-        chat.attributes |= {"passed": passed, "outcome_rule": rule}
-    chat.outcome = Outcome(passed=passed, agents=tuple(ends))
+    chat.set_outcome(passed, rule, agents=tuple(ends))
+    patch = document.get("integrated_patch")
+    patches = {INTEGRATED: patch} if isinstance(patch, str) else {}
     return chat.trace(name, trace_id, path, patches=patches)
 
 
@@ -152,14 +147,12 @@ def _read(message: Mapping[str, Any], agent: str) -> Iterator[Utterance]:
 def _read_sending(call: Mapping[str, Any], agent: str) -> Utterance | None:
     """Return the message that a call sends to another agent; None for any other call."""
     function = get_dict(call, "function") or call
-    if get_text(function.get("name")) not in _SENDS:
-        return None
     arguments = get_dict(parse_nested(function.get("arguments", function.get("input"))))
     text = get_first_text(arguments, *_WORDS)
+    if not text or get_text(function.get("name")) not in _SENDS:
+        return None
     value = next((arguments[key] for key in _TO if arguments.get(key)), None)
     names = [get_text(item) for item in (value if isinstance(value, list) else [value])]
-    if not text:
-        return None
     others = {key: inner for key, inner in arguments.items() if key not in (*_TO, *_WORDS)}
     pieces = [text, *([json.dumps(others, ensure_ascii=False)] if others else [])]
     recipients = tuple(to for to in names if to and to.lower() not in ("all", "broadcast", "*"))

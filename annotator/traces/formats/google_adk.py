@@ -8,11 +8,9 @@ from typing import Any
 
 from annotator.traces.conversation import HARMLESS, Conversation, read_parts
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text, parse_time
+from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
 name = "google-adk"
-
-
 _READ = {
     *HARMLESS,
     *("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info"),
@@ -20,15 +18,13 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    first = next(iter(get_list(document, "events")), None)
-    return isinstance(first, dict) and "author" in first and "content" in first
+    first = get_dict(next(iter(get_list(document, "events")), None))
+    return "author" in first and "content" in first
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
-    for n, item in enumerate(document["events"], 1):
-        event = expect_object(item, f"event {n}")
-        chat.note_unread("events", event, _READ)
+    for event in chat.list_objects(document["events"], "event", "events", _READ):
         parts = read_parts(get_dict(event, "content").get("parts"))
         if not (parts.texts or parts.reasoning or parts.omitted):
             continue  # of a state, or of a transfer: nothing was said

@@ -17,7 +17,6 @@ from annotator.traces.authors import classify_word
 from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_chat, read_parts
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import (
-    expect_object,
     get_dict,
     get_first_text,
     get_list,
@@ -53,9 +52,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             chat.messages[0] = replace(chat.messages[0], kind="task")
     else:
         chat = Conversation()
-        for n, item in enumerate(items, 1):
-            fields = expect_object(item, f"message {n}")
-            chat.note_unread("messages", fields, {*HARMLESS, "role", "content"})
+        keys = {*HARMLESS, "role", "content"}
+        for fields in chat.list_objects(items, "message", "messages", keys):
             chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)

@@ -14,7 +14,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance
 from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text
+from annotator.traces.records import get_dict, get_list, get_text
 
 name = "marble"
 
@@ -29,23 +29,20 @@ _KEYS = (
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict) or "coordination_mode" not in document:
-        return False
-    return isinstance(document.get("iterations"), list)
+    document = get_dict(document)
+    return "coordination_mode" in document and isinstance(document.get("iterations"), list)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     tasks: dict[str, str] = {}
     task = get_text(document.get("task")) or ""
-    for n, item in enumerate(document["iterations"], 1):
-        fields = expect_object(item, f"iteration {n}")
-        chat.note_unread("iteration", fields, _KEYS)
+    items = document["iterations"]
+    for fields in chat.list_objects(items, "iteration", "iteration", _KEYS):
         for agent, assignment in _list_pairs(fields.get("task_assignments"), "task"):
             tasks.setdefault(agent, task)
-            chat.add(
-                Utterance("engine", "system", [_stringify(assignment)], (agent,)), "iterations"
-            )
+            text = _stringify(assignment)
+            chat.say("iterations", "engine", "system", text, recipients=(agent,))
         talks = fields.get("communications") or []
         for talk in talks if isinstance(talks, list) else [talks]:
             for utterance in _split_talk(_stringify(talk)):
@@ -57,11 +54,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             if result is None:
                 chat.problems.append(f"task_results: {agent} has no result")
             elif text:
-                chat.add(Utterance(agent, "agent", [text]), "task_results")
+                chat.say("task_results", agent, "agent", text)
             if returned.strip():
-                chat.add(Utterance("function", "tool", [returned.strip()]), "task_results")
+                chat.say("task_results", "function", "tool", returned.strip())
         if summary := get_text(fields.get("summary")):
-            chat.add(Utterance("engine", "system", [summary]), "iterations")
+            chat.say("iterations", "engine", "system", summary)
     if not chat.messages:
         raise UnreadableTrace("no message in its iterations")
     chat.read_attributes(document, ("task", "iterations"))

@@ -18,7 +18,7 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author, Trace
 from annotator.traces.records import (
     expect_object,
     get_dict,
@@ -38,6 +38,7 @@ _CONSUMED = (
     *("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics"),
     "test_result",
 )
+_REPORTS = ("test_result.report", "test_result.result", "report")
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 _READ = {
     *(*HARMLESS, "source", "timestamp", "action", "args", "message", "observation", "content"),
@@ -72,19 +73,13 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
             chat.attributes["model"] = model
-    passed, rule = read_outcome({**record, **_find_result(record)})
-    if rule:
-        chat.attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"}
-    chat.outcome = Outcome(passed=passed, error=get_text(record.get("error")))
+    reports = (walk_path(record, key) for key in _REPORTS)
+    report = next((report for report in reports if isinstance(report, dict)), {})
+    passed, rule = read_outcome({**record, **report})
+    rule = rule and f"test_result {rule}"
+    chat.set_outcome(passed, rule, error=get_text(record.get("error")))
     patch = get_text(walk_path(record, "test_result.git_patch"))
     return chat.trace(name, trace_id, path, patches={"agent": patch} if patch else {})
-
-
-def _find_result(record: dict[str, Any]) -> dict[str, Any]:
-    for key in ("test_result.report", "test_result.result", "report"):
-        if isinstance(report := walk_path(record, key), dict):
-            return report
-    return {}
 
 
 def _find_events(record: dict[str, Any]) -> list[Any] | None:
@@ -124,9 +119,9 @@ def _read(event: dict[str, Any]) -> Utterance | None:
         return _read_event(event)
     time = read_time(event)
     if (observation := get_text(event.get("observation"))) is not None:
-        text = get_text(event.get("content"))
-        utterance = Utterance("environment", "tool", [text or ""], time=time, kind=observation)
-        return utterance if text else None
+        if text := get_text(event.get("content")):
+            return Utterance("environment", "tool", [text], time=time, kind=observation)
+        return None
     action, fields = get_text(event.get("action")) or "", get_dict(event, "args")
     if action in _NO_MESSAGES:
         return None

@@ -12,9 +12,9 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author, Trace
 from annotator.traces.records import (
-    expect_object,
+    get_dict,
     get_first_text,
     get_text,
     name_type,
@@ -26,11 +26,13 @@ from annotator.traces.records import (
 name = "swe-agent"
 
 _AGENT = "agent"
+_FACTS = {"model": "config.model.model_name", "exit_status": "exit_status"} | {
+    "api_calls": "model_stats.api_calls"
+}
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
+    document = get_dict(document)
     if _is_row(document):
         return True
     if not isinstance(info := document.get("info"), dict):
@@ -60,26 +62,19 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         raise UnreadableTrace(f"history: found {name_type(items)}, expected a list of messages")
     chat = Conversation()
     answered = False
-    for n, item in enumerate(items, 1):
-        utterance = _read(expect_object(item, f"message {n}"), answered)
+    for fields in chat.list_objects(items, "message"):
+        utterance = _read(fields, answered)
         chat.add(utterance, "history")
         answered |= utterance.author == "agent"
     info = document if row else document["info"]
     consumed = ["history", "messages", "trajectory", "info", "trajectory_format"]
     consumed += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
     chat.read_attributes(document, consumed)
-    for key, value in (
-        ("model", walk_path(info, "config.model.model_name")),
-        ("exit_status", info.get("exit_status")),
-        ("api_calls", walk_path(info, "model_stats.api_calls")),
-    ):
-        if (text := get_text(value)) is not None:
+    for key, place in _FACTS.items():
+        if (text := get_text(value := walk_path(info, place))) is not None:
             chat.attributes[key] = value if isinstance(value, int) else text
-    passed, rule = read_outcome(document)
-    if row and isinstance(document.get("target"), bool):
-        passed, rule = document["target"], "target"
-    chat.attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
-    chat.outcome = Outcome(passed=passed)
+    is_target = row and isinstance(document.get("target"), bool)
+    chat.set_outcome(*((document["target"], "target") if is_target else read_outcome(document)))
     keys = ("generated_patch", "patch") if row else ("submission",)
     patch = get_first_text(info, *keys)
     return chat.trace(name, trace_id, path, patches={_AGENT: patch} if patch else {})
