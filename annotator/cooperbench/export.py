@@ -10,11 +10,8 @@ name = "cooperbench-export"
 
 def matches(document: Any) -> bool:
     """Whether a JSON document is such an export."""
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("messages"), list)
-        and ("total_messages" in document or "export_timestamp" in document)
-    )
+    is_export = "total_messages" in document or "export_timestamp" in document
+    return is_export and isinstance(document.get("messages"), list)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:

@@ -100,8 +100,6 @@ class MapReader:
 
     def matches(self, document: Any) -> bool:
         """Whether a document has the messages, or the text of one, where the map says."""
-        if not isinstance(document, dict):
-            return False
         if self.keys.records is not None:
             return bool(self._split(document))
         if self.keys.messages is None:

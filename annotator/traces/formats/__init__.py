@@ -3,7 +3,7 @@
 A format is a module (or an object) with a ``name``. For JSON documents it has:
 
 - ``matches(document)``: whether a document (a file, a record of a list in one, a line, a row) is of
-  the format;
+  the format; asked of objects only, or of the types in ``documents``;
 - ``read(document, trace_id, path)``: the trace in it; raises
   :class:`~annotator.base.errors.UnreadableTrace`;
 - ``split(document)``, if a document holds several traces, or records of several: yields these;
@@ -108,6 +108,8 @@ def _choose(format: str) -> Readers:
 class PluginReader:
     """A reader from elsewhere: if it raises, the document is unreadable."""
 
+    documents = object
+
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
@@ -146,15 +148,19 @@ class PluginReader:
 
 def find_reader(document: Any, format: str) -> Any | None:
     """Return the format that reads a document, or None. Raises UnreadableTrace."""
-    return next(
-        (reader for reader in load_readers(format).documents if reader.matches(document)), None
-    )
+    readers = load_readers(format).documents
+    return next((reader for reader in readers if matches(reader, document)), None)
+
+
+def matches(reader: Any, document: Any) -> bool:
+    """Whether a document is of a format."""
+    return isinstance(document, getattr(reader, "documents", dict)) and reader.matches(document)
 
 
 def split(reader: Any, document: Any) -> list[Any]:
     """Return the traces in a document, or the records of several traces; else the document."""
     splits = getattr(reader, "split", None)
-    return [document] if splits is None or not reader.matches(document) else list(splits(document))
+    return list(splits(document)) if splits and matches(reader, document) else [document]
 
 
 def group(reader: Any, record: Any) -> str | None:

@@ -27,8 +27,7 @@ _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reaso
 
 
 def matches(document: Any) -> bool:
-    output = get_dict(document, "output")
-    return "index" in get_dict(document) and isinstance(output.get("history"), list)
+    return "index" in document and isinstance(get_dict(document, "output").get("history"), list)
 
 
 def identify(document: Any) -> str | None:

@@ -26,8 +26,6 @@ _WRAPPERS = ("request", "response", "body", "params", "result", "kwargs")
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     if get_text(document.get("object")) in _OBJECTS or _is_message(document):
         return True
     if "custom_id" in document:

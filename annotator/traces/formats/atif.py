@@ -27,7 +27,6 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    document = get_dict(document)
     is_atif = str(document.get("schema_version", "")).startswith("ATIF")
     return is_atif and isinstance(document.get("steps"), list)
 

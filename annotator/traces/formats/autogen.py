@@ -24,6 +24,7 @@ from annotator.traces.model import Author, Trace
 from annotator.traces.records import expect_object, get_dict, get_text, walk_path
 
 name = "autogen"
+documents = (dict, list)
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
     *("MemoryQueryEvent", "FunctionExecutionResultMessage")

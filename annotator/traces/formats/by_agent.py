@@ -47,9 +47,7 @@ _MESSAGE_KEYS = (
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict) or isinstance(document.get("messages"), list):
-        return False
-    return bool(_find_agents(document))
+    return not isinstance(document.get("messages"), list) and bool(_find_agents(document))
 
 
 def identify(document: Any) -> str | None:

@@ -50,8 +50,6 @@ _RECORD_KEYS = {
 
 
 def matches(record: Any) -> bool:
-    if not isinstance(record, dict):
-        return False
     kind = get_text(record.get("type"))
     if kind == "summary":
         return "leafUuid" in record

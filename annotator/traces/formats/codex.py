@@ -26,8 +26,7 @@ _NOTICES = (
 
 
 def matches(record: Any) -> bool:
-    fields = get_dict(record)
-    return fields.get("type") in _TYPES and isinstance(fields.get("payload"), dict)
+    return record.get("type") in _TYPES and isinstance(record.get("payload"), dict)
 
 
 def group(record: Any) -> str | None:

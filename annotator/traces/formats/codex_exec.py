@@ -26,7 +26,7 @@ _READ = {
 
 
 def matches(record: Any) -> bool:
-    kind = get_text(get_dict(record).get("type")) or ""
+    kind = get_text(record.get("type")) or ""
     if kind.startswith("item."):
         return "type" in get_dict(record, "item")
     return (kind == "thread.started" and "thread_id" in record) or kind == "turn.started"

@@ -14,6 +14,7 @@ from annotator.traces.model import AgentEnd, Outcome, Trace
 from annotator.traces.records import expect_object, get_list, get_text, parse_time
 
 name = "crewai"
+documents = (dict, list)
 
 _OBSERVATION = "\nObservation:"
 _LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")

@@ -86,7 +86,7 @@ _AG2 = re.compile(
 
 
 def matches(document: Any) -> bool:
-    text = document.get(KEY) if isinstance(document, dict) and len(document) == 1 else None
+    text = document.get(KEY) if len(document) == 1 else None
     return isinstance(text, str) and read_log(text) is not None
 
 

@@ -27,8 +27,6 @@ _SESSION_KEYS = ("sessionId", "projectHash", "startTime", "lastUpdated", "messag
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     if isinstance(document.get("sessionId"), str) and "projectHash" in document:
         return True
     if {"$set", "$rewindTo"} & document.keys():

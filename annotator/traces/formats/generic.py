@@ -21,6 +21,7 @@ from annotator.traces.records import (
 )
 
 name = "generic"
+documents = (dict, list)
 takes_records_apart = True  # a record among messages is a trace by itself
 
 _LISTS = (
@@ -41,7 +42,7 @@ CONVERSATION_KEYS = (
 def matches(document: Any) -> bool:
     if isinstance(document, dict):
         return bool(_find_list(document)) or is_message(document)
-    return isinstance(document, list) and bool(document) and is_message(document[0])
+    return bool(document) and is_message(document[0])
 
 
 def group(document: Any) -> str | None:

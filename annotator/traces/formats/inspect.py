@@ -26,11 +26,8 @@ _PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": Fal
 
 
 def matches(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("eval"), dict)
-        and ("samples" in document or "status" in document)
-    )
+    is_log = "samples" in document or "status" in document
+    return is_log and isinstance(document.get("eval"), dict)
 
 
 def split(document: Any) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from annotator.traces.model import Trace
 from annotator.traces.records import expect_object, get_dict, get_list, get_text, walk_path
 
 name = "langchain"
+documents = (dict, list)
 
 _LISTS = ("messages", "values.messages", "channel_values.messages", "output.messages")
 _THREADS = ("config.configurable.thread_id", "checkpoint.thread_id")

@@ -25,6 +25,7 @@ from annotator.traces.records import (
 )
 
 name = "magentic-one"
+documents = (dict, list)
 
 _ROLE = re.compile(r"(?P<name>[^()]+?)\s*\((?:->\s*(?P<to>[^()]+)|(?P<kind>[^()]+))\)")
 _PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's CaptainAgent

@@ -29,7 +29,6 @@ _KEYS = (
 
 
 def matches(document: Any) -> bool:
-    document = get_dict(document)
     return "coordination_mode" in document and isinstance(document.get("iterations"), list)
 
 

@@ -22,7 +22,7 @@ _ATTRIBUTES = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "
 
 
 def matches(document: Any) -> bool:
-    return isinstance(document, dict) and "mas_name" in document and "trace" in document
+    return "mas_name" in document and "trace" in document
 
 
 def identify(document: Any) -> str | None:

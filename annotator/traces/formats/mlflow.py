@@ -37,8 +37,6 @@ _PREVIEWS = ("request_preview", "response_preview")  # of the request and the re
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     trace = _unwrap(document)
     spans = _list_spans(trace)
     if any("mlflow" in key for span in spans[:3] for key in _get_attributes(span)):

@@ -12,6 +12,7 @@ from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text
 
 name = "openai-agents"
+documents = (dict, list)
 
 
 def matches(document: Any) -> bool:

@@ -37,8 +37,6 @@ _INFO_KEYS = frozenset(
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     if "sessionID" in document and isinstance(document.get("part"), dict):
         return document.get("type") in _EVENTS
     first = next(iter(get_list(document, "messages")), None)

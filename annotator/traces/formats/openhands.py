@@ -29,6 +29,7 @@ from annotator.traces.records import (
 )
 
 name = "openhands"
+documents = (dict, list)
 
 _AUTHORS: dict[str, Author] = {"agent": "agent", "user": "human"}
 _AUTHORS |= {"environment": "system", "system": "system"}
@@ -54,8 +55,6 @@ _READ = {
 def matches(document: Any) -> bool:
     if isinstance(document, list):
         return _are_events(document)
-    if not isinstance(document, dict):
-        return False
     events = _find_events(document)
     empty = events == [] and "instance_id" in document and "test_result" in document
     return empty or _are_events(events) or _is_event(document)

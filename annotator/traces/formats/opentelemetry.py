@@ -25,8 +25,6 @@ _BEGINS = ("startTimeUnixNano", "start_time_unix_nano")
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     spans = [document, *list_objects(document, "data")[:1]]  # Phoenix has them as its data
     return any(key in document for key in _RESOURCES) or any(map(_is_span, spans))
 

@@ -17,6 +17,7 @@ from annotator.traces.model import Author, Trace
 from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
 name = "pydantic-ai"
+documents = list
 
 _AUTHORS: dict[str, Author] = {
     **dict.fromkeys(("system-prompt", "retry-feedback", "instruction"), "system"),
@@ -31,7 +32,7 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    first = get_dict(next(iter(get_list(document)), None))
+    first = get_dict(next(iter(document), None))
     return first.get("kind") in ("request", "response") and isinstance(first.get("parts"), list)
 
 

@@ -17,6 +17,7 @@ from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_list, get_text, parse_time, walk_path
 
 name = "smolagents"
+documents = (dict, list)
 
 _AGENT = "agent"
 _MARKS = {"task", "system_prompt", "step_number", "plan"}

@@ -69,8 +69,6 @@ _OF_RECORDS = (*("id", "object", "input", "output", "traceId"), _LABELS)
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     items = document.get("data")  # of openai-agents and Phoenix
     if isinstance(items, list):
         kinds = (_find_keys(item) or (item or {}).get("object") == "trace" for item in items[:3])

@@ -32,8 +32,6 @@ _CONTAINERS = ("trace", "spans")
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     return any(map(_is_span, _list_roots(document)[:3])) or _is_span(document)
 
 

@@ -14,7 +14,6 @@ from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import (
-    get_dict,
     get_first_text,
     get_text,
     name_type,
@@ -32,7 +31,6 @@ _FACTS = {"model": "config.model.model_name", "exit_status": "exit_status"} | {
 
 
 def matches(document: Any) -> bool:
-    document = get_dict(document)
     if _is_row(document):
         return True
     if not isinstance(info := document.get("info"), dict):

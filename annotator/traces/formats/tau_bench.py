@@ -21,8 +21,6 @@ _NOT_EVALUABLE = ("infrastructure_error", "context_window_exceeded")
 
 
 def matches(document: Any) -> bool:
-    if not isinstance(document, dict):
-        return False
     if isinstance(document.get("simulations"), list):
         return True
     return "task_id" in document and ("traj" in document or "reward_info" in document)
