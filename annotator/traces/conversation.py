@@ -216,9 +216,6 @@ class Conversation:
             self.problems.append(f"{where}: {names} left out ({format_count(n, 'time')})")
         self.unread.clear()
 
-    def _list_requests(self) -> Iterator[str]:
-        return (m.text for m in self.messages if m.author in ("human", "system"))
-
     def trace(
         self,
         format: str,
@@ -229,7 +226,8 @@ class Conversation:
         patches: Mapping[str, str] | None = None,
     ) -> Trace:
         """Return the trace of this conversation. ``tasks``: what each agent was asked."""
-        if self.task and not any(self.task in text for text in self._list_requests()):
+        requests = (m.text for m in self.messages if m.author in ("human", "system"))
+        if self.task and not any(self.task in text for text in requests):
             tasks = {EVERYBODY: self.task, **(tasks or {})}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
@@ -328,16 +326,16 @@ def _list_results(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         names = _CALL_RETURNED if key in _CALLS else (*_CALL_RETURNED, *_PART_TEXTS)
         values = [flat[name] for name in dict.fromkeys(names) if flat.get(name)]
         values = [item] if key in _RESULTS and isinstance(item, str) else values
-        texts = [text for value in values for text in _write_result(value)]
+        texts = [
+            text
+            for value in values
+            for text in list(_list_inner_texts(value)) or [json.dumps(value, ensure_ascii=False)]
+        ]
         if texts:
             block = {"type": "tool_result", "content": texts}
             tool = get_first_text(flat, *_TOOL[:2])
             time = {key: fields[key] for key in _TIME if key in fields}
             yield {"role": "tool", "name": tool, "content": [block], **time}
-
-
-def _write_result(value: Any) -> list[str]:
-    return list(_list_inner_texts(value)) or [json.dumps(value, ensure_ascii=False)]
 
 
 def _drop_results(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -434,14 +432,13 @@ def _is_result(block: Any) -> bool:
     """Whether a part of a content is a tool's result."""
     if not isinstance(block, dict):
         return False
-    type_ = block.get("type")
-    type_ = type_ if isinstance(type_, str) else ""
-    if _RESULT_TYPE.fullmatch(type_):
+    type_ = get_text(block.get("type")) or ""
+    if _RESULT_TYPE.fullmatch(type_) or "tool_use_id" in block:
         return True
-    if "tool_use_id" in block or any(block.get(key) for key in _GEMINI_RESULTS):
+    if any(block.get(key) for key in _GEMINI_RESULTS):
         return True
-    is_call = _CALL_TYPE.fullmatch(type_) is not None
-    return not (is_call or block.get("text")) and any(block.get(key) for key in _RETURNED)
+    says = _CALL_TYPE.fullmatch(type_) or block.get("text")
+    return not says and any(block.get(key) for key in _RETURNED)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -471,8 +468,6 @@ def read_time(fields: Mapping[str, Any]) -> float | None:
 
 def _read_recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
     value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
-    if value is None:
-        return ()
     names = map(get_text, value if isinstance(value, list) else [value])
     return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
 
@@ -544,20 +539,17 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
             parts.texts.append(call)
         elif isinstance(call, dict) and (not in_content or key == "invalid_tool_calls"):
             function = call.get("function", call.get("custom", call))
-            if isinstance(function, str):
-                function = call | {"name": function}  # Inspect's
-            parts.texts += list_call_texts(function)
+            function = call | {"name": function} if isinstance(function, str) else function
+            parts.texts += list_call_texts(function)  # a name is Inspect's
     parts.texts += list_call_texts(fields.get("function_call"))
     parts.texts = [text for text in parts.texts if text]
     return parts
 
 
 def _list_thoughts(block: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("thinking", "reasoning", "text"):
+    for key in ("thinking", "reasoning", "text", "content"):
         if text := get_text(block.get(key)):
             yield text
-    if text := get_text(block.get("content")):
-        yield text
     for key in ("summary", "content"):
         for inner in get_list(block, key):
             if isinstance(inner, dict) and (text := get_text(inner.get("text"))):

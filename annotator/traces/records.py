@@ -41,10 +41,12 @@ _OUTCOMES = (
     *("verdict", "grade", "test_result", "status", "final_status", "other_data"),
 )
 _STATUSES = ("status", "outcome", "result", "verdict", "label")
-_SUCCESS = frozenset(("success", "succeeded", "successful", "passed", "pass", "resolved"))
-_SUCCESS |= {"solved", "correct"}
-_FAILURE = frozenset(("failure", "failed", "fail", "unresolved", "unsolved", "unsuccessful"))
-_FAILURE |= {"incorrect", "not resolved", "not_resolved", "wrong"}
+_WORDS = {
+    **dict.fromkeys(("success", "succeeded", "successful", "passed", "pass", "resolved"), True),
+    **dict.fromkeys(("solved", "correct"), True),
+    **dict.fromkeys(("failure", "failed", "fail", "unresolved", "unsolved", "incorrect"), False),
+    **dict.fromkeys(("unsuccessful", "not resolved", "not_resolved", "wrong"), False),
+}
 
 TASK_KEYS = (
     *("question", "task", "instruction", "problem_statement", "goal", "objective", "query"),
@@ -201,9 +203,10 @@ def walk_paths(record: Any, path: str) -> Iterator[tuple[str | None, Any]]:
 
     The name is the key that the last ``*`` stands for, or the ``name`` of the item; else None.
     """
-    before, star, after = _split_star(path)
-    value = parse_nested(walk_path(record, before))
-    if not star:
+    keys = path.split(".")
+    at = keys.index("*") if "*" in keys else len(keys)
+    value = parse_nested(walk_path(record, ".".join(keys[:at])))
+    if at == len(keys):
         if value is not None:
             yield None, value
         return
@@ -211,17 +214,8 @@ def walk_paths(record: Any, path: str) -> Iterator[tuple[str | None, Any]]:
     if isinstance(value, list):
         pairs = [(get_first_text(get_dict(item), *_ITEM_NAMES), item) for item in value]
     for key, inner in pairs:
-        for name, match in walk_paths(inner, after):
+        for name, match in walk_paths(inner, ".".join(keys[at + 1 :])):
             yield name or key, match
-
-
-def _split_star(path: str) -> tuple[str, bool, str]:
-    """Return the path before the first ``*``, whether there is one, and the path after it."""
-    parts = path.split(".")
-    if "*" not in parts:
-        return path, False, ""
-    at = parts.index("*")
-    return ".".join(parts[:at]), True, ".".join(parts[at + 1 :])
 
 
 def find_record_id(record: Any) -> str | None:
@@ -282,8 +276,7 @@ def _read_result(key: str, value: Any) -> tuple[bool | None, str | None]:
 
 def _read_word(path: str, value: Any) -> tuple[bool | None, str | None]:
     word = value.strip().lower() if isinstance(value, str) else ""
-    passed = True if word in _SUCCESS else False if word in _FAILURE else None
-    return passed, f"{path} == {word}"
+    return _WORDS.get(word), f"{path} == {word}"
 
 
 def _is_outcome(key: str, value: Any) -> bool:
@@ -361,8 +354,7 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     pair = get_text(fields.get("pair"))
     names = tuple(name.strip() for name in (pair or "").split("+"))
     names = names if all(names) else (pair,) if pair else ()
-    features = lists.get("features") or lists.get("pair") or names
-    if features:
+    if features := lists.get("features") or lists.get("pair") or names:
         outcome["features"] = tuple(map(Feature, features))
     if "agents" in lists:
         outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))
