@@ -18,8 +18,13 @@ def parse_cell(value: Any) -> Any:
 def _parse(text: str) -> Any:
     value = parse_nested(text)
     if isinstance(value, str) and "'" in text and len(text) < _LONGEST_LITERAL:
-        try:
-            value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return text
+        value = parse_literal(text.strip())
     return value if isinstance(value, list | dict) else text
+
+
+def parse_literal(text: str) -> Any:
+    """Return a value that Python wrote; None for any other text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-from typing_extensions import TypedDict
+from pydantic import BaseModel, ValidationError
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import describe_validation, sanitize_line
 from annotator.traces.model import Message, Outcome, Step, Trace
 
 
-class _TraceLine(TypedDict):
+class _TraceLine(BaseModel):
     id: str
     format: str
     path: str
@@ -27,7 +27,7 @@ class _TraceLine(TypedDict):
 
 def dump_trace(trace: Trace) -> str:
     """Return a trace as a line of JSON without a line break, for :func:`load_trace`."""
-    line = {name: _read(trace, name) for name in _TraceLine.__annotations__}
+    line = {name: _read(trace, name) for name in _TraceLine.model_fields}
     # ASCII, so that half a character in a text comes back as it is.
     return json.dumps(line, default=_dump_fields)
 
@@ -38,23 +38,14 @@ def load_trace(line: str) -> Trace:
     Raises:
         UnreadableTrace: the line is no such trace.
     """
-    from pydantic import ValidationError
-
     try:
-        fields: dict[str, Any] = _make_adapter().validate_python(json.loads(line))
+        fields: dict[str, Any] = dict(_TraceLine.model_validate(json.loads(line)))
     except ValidationError as error:
         raise UnreadableTrace(f"not a trace of ours: {describe_validation(error)}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableTrace(f"not a line of JSON: {sanitize_line(str(error), 200)}") from error
-    late = {f"read_{name}": partial(_get_parts, fields.pop(name)) for name in ("steps", "tasks")}
-    return Trace(**fields, **late)
-
-
-@lru_cache(maxsize=1)  # built when the first line is read
-def _make_adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(_TraceLine)
+    steps, tasks = (partial(_get_parts, fields.pop(name)) for name in ("steps", "tasks"))
+    return Trace(**fields, read_steps=steps, read_tasks=tasks)
 
 
 def _read(trace: Trace, name: str) -> Any:

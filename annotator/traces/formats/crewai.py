@@ -11,7 +11,7 @@ from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import AgentEnd, Outcome, Trace
-from annotator.traces.records import expect_object, get_list, get_text, parse_time
+from annotator.traces.records import get_list, get_text, parse_time
 
 name = "crewai"
 documents = (dict, list)
@@ -37,19 +37,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         return _read_log(entries, trace_id, path)
     chat = Conversation()
     tasks: dict[str, str] = {}
-    for n, item in enumerate(_list_outputs(document), 1):
-        output = expect_object(item, f"task {n}")
+    for n, output in enumerate(chat.list_objects(_list_outputs(document), "task"), 1):
         agent = (get_text(output.get("agent")) or "").strip()
         task = get_text(output.get("description")) or ""
         tasks[agent] = f"{tasks[agent]}\n\n{task}" if agent in tasks else task
-        chat.add(Utterance("crew", "system", [task], (agent,)), "tasks")
-        for message in get_list(output, "messages"):
-            for utterance in _read(expect_object(message, f"task {n}: message"), agent):
+        chat.say("tasks", "crew", "system", task, recipients=(agent,))
+        for message in chat.list_objects(get_list(output, "messages"), f"task {n}: message"):
+            for utterance in _read(message, agent):
                 chat.add(utterance, "messages")
         result = get_text(output.get("raw")) or ""
         latest = chat.messages[-1]
         if latest.author != "agent" or not result or result not in latest.text:
-            chat.add(Utterance(agent, "agent", [result]), "tasks")
+            chat.say("tasks", agent, "agent", result)
     return chat.trace(name, trace_id, path, tasks=tasks)
 
 
@@ -63,9 +62,7 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
     tasks: dict[str, list[str]] = {}
     ends: dict[str, AgentEnd] = {}
     starters: dict[str, str] = {}
-    for n, item in enumerate(entries, 1):
-        entry = expect_object(item, f"entry {n}")
-        chat.note_unread("entry", entry, _LOG_KEYS)
+    for n, entry in enumerate(chat.list_objects(entries, "entry", "entry", _LOG_KEYS), 1):
         agent = (get_text(entry.get("agent")) or "").strip()
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
         if agent != "None":
@@ -77,11 +74,11 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
         if agent:
             ends[agent] = AgentEnd(agent, None, status)
         if status == "completed" and (output or task not in agent_tasks):
-            chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
+            chat.say("log", agent, "agent", output or task, time=time)
         elif status == "completed":
             chat.problems.append(f"entry {n}: a completed task without an output")
         elif output:
-            chat.add(Utterance(agent, "agent", [output], time=time, kind=status), "log")
+            chat.say("log", agent, "agent", output, time=time, kind=status)
         elif status != "started":
             chat.ignored[f"status {status or 'unknown'}"] += 1
         if task not in agent_tasks and (status != "completed" or output):

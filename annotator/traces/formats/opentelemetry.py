@@ -49,17 +49,20 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:
     fields = read_span_attributes(item)
-    messages: dict[str, list[Any]] = {"inputs": [], "outputs": []}
+    inputs: list[Any] = []
+    outputs: list[Any] = []
     for event in list_objects(item, "events"):
         inner = read_span_attributes(event)
         title = get_text(event.get("name")) or ""
         if title.startswith("gen_ai.client."):
             fields |= inner
         elif title.startswith("gen_ai.") and title.endswith((".message", ".choice")):
-            side = "outputs" if title == "gen_ai.choice" else "inputs"
-            messages[side].append(_read_event(title, inner))
+            side = outputs if title == "gen_ai.choice" else inputs
+            side.append(_read_event(title, inner))
     span = read_span(item, fields)
-    return replace(span, **messages, role="model") if any(messages.values()) else span
+    if inputs or outputs:
+        span = replace(span, inputs=inputs, outputs=outputs, role="model")
+    return span
 
 
 def _read_event(title: str, fields: Mapping[str, Any]) -> Any:

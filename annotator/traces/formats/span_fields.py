@@ -55,10 +55,14 @@ _MODELS = (
 )
 _ARGUMENTS = "gen_ai.tool.call.arguments"
 _RESULT = "gen_ai.tool.call.result"
-_INPUTS = ("input.value", "traceloop.entity.input", "langfuse.observation.input")
-_INPUTS += ("mlflow.spanInputs",)
-_OUTPUTS = ("output.value", "traceloop.entity.output", "langfuse.observation.output")
-_OUTPUTS += ("mlflow.spanOutputs",)
+_INPUTS = (
+    *("input.value", "traceloop.entity.input", "langfuse.observation.input"),
+    "mlflow.spanInputs",
+)
+_OUTPUTS = (
+    *("output.value", "traceloop.entity.output", "langfuse.observation.output"),
+    "mlflow.spanOutputs",
+)
 _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?")
 _DOTTED = ("message.", "message_content.", "tool_call.")
 _METADATA = ("metadata", "extra.metadata", "extra")
