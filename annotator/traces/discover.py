@@ -17,7 +17,6 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
-    Document,
     JsonLines,
     Record,
     Rows,
@@ -408,9 +407,9 @@ def open_records(
         UnreadableTrace: it cannot be opened, or is a document that cannot be read.
     """
     contents = open_contents(file)
-    if not isinstance(contents, Document):
+    if isinstance(contents, JsonLines) or not isinstance(contents.rows, list):
         return contents, False
-    document = contents.load()
+    [document] = contents.rows
     is_list = isinstance(document, list) and document and not find_reader(document, format)
     return Rows("", document if is_list else [document]), not is_list
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import Conversation, Utterance, read_parts
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
@@ -22,6 +21,7 @@ from annotator.traces.records import (
     get_list,
     get_text,
     name_type,
+    parse_cell,
     parse_nested,
     parse_number,
     parse_time,

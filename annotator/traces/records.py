@@ -1,10 +1,12 @@
 """Values of JSON records: texts, times, ids, outcomes and facts to group by."""
 
+import ast
 import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -13,6 +15,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
 from annotator.traces.model import AgentEnd, Feature
 
+_LONGEST_LITERAL = 4_000_000  # characters; Python's own parser takes a hundred times their memory
 _LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _NAME_LISTS = ("features", "pair", "agents")
@@ -97,6 +100,29 @@ def parse_nested(value: Any) -> Any:
         except UnreadableTrace:
             return value
     return value
+
+
+def parse_cell(value: Any) -> Any:
+    """Return the list or object in a text, as JSON or as pandas writes it; else the value."""
+    return (
+        _parse_cell(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+    )
+
+
+@lru_cache(maxsize=2)  # a reader asks for the same cell some times
+def _parse_cell(text: str) -> Any:
+    value = parse_nested(text)
+    if isinstance(value, str) and "'" in text and len(text) < _LONGEST_LITERAL:
+        value = parse_literal(text.strip())
+    return value if isinstance(value, list | dict) else text
+
+
+def parse_literal(text: str) -> Any:
+    """Return a value that Python wrote; None for any other text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def name_type(value: Any) -> str:

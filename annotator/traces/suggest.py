@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from annotator.base.text import format_count, list_first, sanitize_line
-from annotator.traces.cells import parse_cell
 from annotator.traces.formats.generic import CONVERSATION_KEYS
 from annotator.traces.records import (
     LABEL_KEYS,
@@ -18,6 +17,7 @@ from annotator.traces.records import (
     get_list,
     get_text,
     name_type,
+    parse_cell,
     walk_path,
     walk_paths,
 )

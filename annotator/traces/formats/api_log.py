@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.model import Trace
-from annotator.traces.records import find_record_id, get_dict, get_list, get_text
+from annotator.traces.records import find_record_id, get_dict, get_list, get_text, parse_cell
 
 name = "api-log"
 

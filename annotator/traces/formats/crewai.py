@@ -5,6 +5,7 @@ the messages of its agent, they are read and its result is not repeated. Of a lo
 are the messages.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from annotator.traces.records import get_list, get_text, parse_time
 name = "crewai"
 documents = (dict, list)
 
+_BEGIN = re.compile(r'^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d): (?=(?:task_name|task|agent)=")', re.M)
+_KEY = re.compile(r'(?:^|", )(task_name|task|agent|status|output)="')
 _OBSERVATION = "\nObservation:"
 _LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")
 
@@ -50,6 +53,19 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if latest.author != "agent" or not result or result not in latest.text:
             chat.say("tasks", agent, "agent", result)
     return chat.trace(name, trace_id, path, tasks=tasks)
+
+
+def parse_log(text: str) -> list[dict[str, Any]]:
+    """Return the entries of a log as text, each with its timestamp; [] for any other text."""
+    first, *parts = _BEGIN.split(text)
+    if first.strip() or not parts:
+        return []
+    entries = []
+    for timestamp, entry in zip(parts[::2], parts[1::2], strict=True):
+        pairs = _KEY.split(entry.rstrip().removesuffix('"'))
+        fields = zip(pairs[1::2], pairs[2::2], strict=True)
+        entries.append({"timestamp": timestamp, **dict(fields)})
+    return entries
 
 
 def _is_entry(item: Any) -> bool:

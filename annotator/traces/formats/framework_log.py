@@ -16,10 +16,9 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
-from annotator.traces.cells import parse_literal
 from annotator.traces.conversation import Conversation, read_chat
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import parse_time
+from annotator.traces.records import parse_literal, parse_time
 
 name = "framework-log"
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import is_message, read_chat, read_time
 from annotator.traces.model import Trace
 from annotator.traces.records import (
@@ -13,6 +12,7 @@ from annotator.traces.records import (
     find_task,
     get_dict,
     get_first_text,
+    parse_cell,
     parse_number,
     read_attributes,
     read_outcome,

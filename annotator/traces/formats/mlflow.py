@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.cells import parse_cell
 from annotator.traces.formats.span_fields import read_span
 from annotator.traces.formats.spans import SpanRecord, add_record, converse, find_texts
 from annotator.traces.model import Trace
@@ -22,6 +21,7 @@ from annotator.traces.records import (
     get_dict,
     get_first_text,
     get_list,
+    parse_cell,
 )
 
 name = "mlflow"

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from annotator.traces.cells import parse_cell
 from annotator.traces.formats.spans import (
     Role,
     SpanRecord,
@@ -23,6 +22,7 @@ from annotator.traces.records import (
     get_first_text,
     get_list,
     get_text,
+    parse_cell,
     parse_time,
     walk_path,
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
-from annotator.traces.cells import parse_cell
 from annotator.traces.formats.span_fields import (
     BEGINS,
     IDS,
@@ -21,7 +20,14 @@ from annotator.traces.formats.span_fields import (
 )
 from annotator.traces.formats.spans import SpanRecord, add_record, converse
 from annotator.traces.model import Trace
-from annotator.traces.records import find_record_id, get_dict, get_first_text, get_list, get_text
+from annotator.traces.records import (
+    find_record_id,
+    get_dict,
+    get_first_text,
+    get_list,
+    get_text,
+    parse_cell,
+)
 
 name = "span-tree"
 takes_records_apart = True

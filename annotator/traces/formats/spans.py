@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import (
     HARMLESS,
     Conversation,
@@ -26,7 +25,14 @@ from annotator.traces.conversation import (
 )
 from annotator.traces.formats.langchain import unwrap_message
 from annotator.traces.model import AgentEnd, Author, Outcome
-from annotator.traces.records import get_dict, get_list, get_text, parse_nested, read_attributes
+from annotator.traces.records import (
+    get_dict,
+    get_list,
+    get_text,
+    parse_cell,
+    parse_nested,
+    read_attributes,
+)
 
 Role = Literal["agent", "model", "tool", "other"]
 
