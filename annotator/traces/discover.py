@@ -100,17 +100,16 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
     load_readers(format)  # raises before a source is read
     ids: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for n, ref in enumerate(_discover(sources, format), 1):
-        if isinstance(ref, Ignored):
-            yield ref
-            continue
-        key = hash(ref.id)
-        if key in ids:
-            in_memory = isinstance(ref, TraceRef) and not ref.file
-            new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
-            reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
-            reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
-            ref = Unreadable(new_id, ref.path, reason)
-        ids.add(key)
+        if not isinstance(ref, Ignored):
+            if (key := hash(ref.id)) in ids:
+                in_memory = isinstance(ref, TraceRef) and not ref.file
+                new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
+                reason = f"a second trace with the id {ref.id!r}; give each its own, or name one"
+                reason = (
+                    ref.reason if isinstance(ref, Unreadable) else f"{reason} folder above both"
+                )
+                ref = Unreadable(new_id, ref.path, reason)
+            ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
 
@@ -143,18 +142,15 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
 
 def list_folder(folder: str | Path) -> Names:
     """Return the names in a folder. Raises :class:`OSError` if it may not be listed."""
-    folders: list[str] = []
-    files: list[str] = []
-    links: list[str] = []
+    folders, files, links = set[str](), set[str](), set[str]()
     with os.scandir(folder) as entries:
         for entry in entries:
-            try:
+            is_folder = False
+            with suppress(OSError):  # a link to itself
                 is_folder = entry.is_dir()
-            except OSError:  # a link to itself
-                is_folder = False
-            (folders if is_folder else files).append(entry.name)
+            (folders if is_folder else files).add(entry.name)
             if entry.is_symlink():
-                links.append(entry.name)
+                links.add(entry.name)
     return Names(frozenset(folders), frozenset(files), frozenset(links))
 
 
@@ -359,9 +355,8 @@ def _make_run_ref(
     else:
         below = Path(folder).relative_to(root).as_posix()
         below = parts[-1] if below == "." else below
-    ref = TraceRef(
-        replace_surrogates(below), folder, folder, reader, is_folder=True, document=names
-    )
+    below = replace_surrogates(below)
+    ref = TraceRef(below, folder, folder, reader, is_folder=True, document=names)
     return _check_links(ref, [Path(folder, name) for name in sorted(names.links)], inside)
 
 
@@ -370,8 +365,8 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
     for file in files:
         try:
             if file.is_symlink() and not file.resolve(strict=True).is_relative_to(inside.resolve()):
-                problem = f"{file.name}: a link that leaves the given folder"
-                return Unreadable(ref.id, ref.path, problem)
+                problem = "a link that leaves the given folder"
+                return Unreadable(ref.id, ref.path, f"{file.name}: {problem}")
         except (OSError, RuntimeError):  # RuntimeError: a link to itself
             return Unreadable(ref.id, ref.path, f"{file.name}: a link that leads nowhere")
     return ref
@@ -379,10 +374,8 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
 
 def _find_folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     """Return the format that reads a folder with these files, or None."""
-    name = folder.rpartition(os.sep)[2]
-    return next(
-        (reader for reader in load_readers(format).folders if reader.claims(name, files)), None
-    )
+    name, readers = folder.rpartition(os.sep)[2], load_readers(format).folders
+    return next((reader for reader in readers if reader.claims(name, files)), None)
 
 
 # --- records of a file
@@ -477,11 +470,10 @@ def _discover_in_document(
             return
         items = split(reader, document)
         if items and group(reader, items[0]) is not None:
-            if not number:
-                yield from _discover_in_groups(file, reader, format)
-                return
-            problem = f"a part of a trace ({reader.name}) among whole traces"
-            raise UnreadableTrace(problem)
+            if number:
+                raise UnreadableTrace(f"a part of a trace ({reader.name}) among whole traces")
+            yield from _discover_in_groups(file, reader, format)
+            return
         by_path = not number and not file.by_itself
         is_single = getattr(reader, "split", None) is None
         ids = [None if is_single and by_path else identify(reader, item) for item in items]
@@ -535,11 +527,12 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
     for n, offset in zip(singles[::2], singles[1::2], strict=True):  # traces by themselves
         yield from _discover_in_document(file, index.at(n, offset), format, n, offset)
     trace_ids = [key for key in groups if key]
-    if "" in groups and len(trace_ids) > 1:
-        strays = format_count(len(groups.pop("")) // 2, "record")
-        yield Ignored(file.path, f"{strays} without the id of one of its {len(trace_ids)} traces")
-    elif "" in groups and trace_ids:
-        merged = groups.pop("") + groups[trace_ids[0]]
+    strays = groups.pop("") if "" in groups and trace_ids else None
+    if strays and len(trace_ids) > 1:
+        count = format_count(len(strays) // 2, "record")
+        yield Ignored(file.path, f"{count} without the id of one of its {len(trace_ids)} traces")
+    elif strays:
+        merged = strays + groups[trace_ids[0]]
         pairs = sorted(set(zip(merged[::2], merged[1::2], strict=True)))
         groups[trace_ids[0]] = array("Q", chain.from_iterable(pairs))
     reasons = "; ".join(reason for _, reason in broken[:3])

@@ -79,12 +79,9 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 def _list_messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     for prompt in (fields.get(key) for key in _PROMPTS):
-        if isinstance(prompt, list) and any(isinstance(item, dict) for item in prompt):
-            are_messages = any("role" in item for item in _list_objects(prompt))
-            items += (
-                _list_objects(prompt) if are_messages else [{"role": "system", "content": prompt}]
-            )
-        elif isinstance(prompt, str) and prompt:
+        if any("role" in item for item in _list_objects(prompt)):
+            items += _list_objects(prompt)
+        elif (isinstance(prompt, str) and prompt) or _list_objects(prompt):
             items.append({"role": "system", "content": prompt})
     for key in _LISTS:
         if isinstance(text := fields.get(key), str) and key == "input":

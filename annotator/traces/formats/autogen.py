@@ -21,7 +21,7 @@ from annotator.traces.conversation import (
     read_time,
 )
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_text, walk_path
+from annotator.traces.records import get_dict, get_text, walk_path
 
 name = "autogen"
 documents = (dict, list)
@@ -54,7 +54,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)
-    items = [expect_object(item, f"message {n}") for n, item in enumerate(_find_items(document), 1)]
+    items = list(chat.list_objects(_find_items(document), "message"))
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:
@@ -85,15 +85,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
     """Return the sources that may be no agents: they run code, or their state says nothing."""
-    thinkers = {
-        get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
-    }
+    using = (item for item in items if isinstance(item.get("models_usage"), dict))
+    thinkers = {get_text(item.get("source")) for item in using}
     states = get_dict(record, "agent_states")
-    doubtful = {
-        source
-        for source in states
-        if walk_path(states, f"{source}.agent_state.type") == "BaseState"
-    }
+    kinds = {source: walk_path(states, f"{source}.agent_state.type") for source in states}
+    doubtful = {source for source, kind in kinds.items() if kind == "BaseState"}
     for before, item in pairwise(items):
         content = before.get("content")
         if isinstance(content, str) and "```" in content:

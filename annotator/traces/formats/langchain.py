@@ -12,7 +12,7 @@ from typing import Any
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
 from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text, walk_path
+from annotator.traces.records import get_dict, get_list, get_text, walk_path
 
 name = "langchain"
 documents = (dict, list)
@@ -62,14 +62,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _read_chat(items: list[Any], where: str) -> Conversation:
     """Return the conversation. A human message with the name of an agent is the agent's."""
-    messages = [
-        expect_object(unwrap_message(item), f"{where}: message {n}")
-        for n, item in enumerate(items, 1)
-    ]
+    chat = Conversation()
+    messages = list(chat.list_objects(map(unwrap_message, items), f"{where}: message"))
     people = [get_text(item.get("name")) for item in messages if item.get("type") == "human"]
     agents = {get_text(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
     unsure = len(set(people)) > 1
-    chat = Conversation()
     for message in messages:
         for fields in split_message(message):
             utterance = read_message(fields)
@@ -116,11 +113,8 @@ def _read_update(document: Any) -> list[Any]:
 def _find_list(document: Any) -> tuple[str, list[Any] | None]:
     if isinstance(document, list):
         return "", document
-    if isinstance(document, dict):
-        for key in _LISTS:
-            if isinstance(items := walk_path(document, key), list):
-                return key, items
-    return "", None
+    pairs = ((key, walk_path(document, key)) for key in _LISTS)
+    return next(((key, items) for key, items in pairs if isinstance(items, list)), ("", None))
 
 
 def _is_message(item: Any) -> bool:
