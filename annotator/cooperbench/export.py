@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Trace
-
-name = "cooperbench-export"
+from annotator.traces.conversation import Conversation, read_chat
 
 
 def matches(document: Any) -> bool:
@@ -14,10 +11,10 @@ def matches(document: Any) -> bool:
     return is_export and isinstance(document.get("messages"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     """Return the trace; raises UnreadableTrace for a message that is no object."""
     chat = read_chat(document["messages"], "messages")
     total = document.get("total_messages")
     if isinstance(total, int) and total != len(chat.messages):
         chat.problems.append(f"total_messages says {total}, {len(chat.messages)} found")
-    return chat.trace(name, trace_id, path)
+    return chat

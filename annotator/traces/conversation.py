@@ -124,6 +124,8 @@ class Conversation:
     task: str = ""  # what the run was asked, if the record has it
     ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)  # keys, by where they are
+    tasks: dict[str, str] = field(default_factory=dict)  # what each agent was asked
+    patches: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, utterance: Utterance, where: str) -> None:
         """Append a message, and its thoughts as steps; thoughts alone are no message."""
@@ -216,23 +218,16 @@ class Conversation:
             self.problems.append(f"{where}: {names} left out ({format_count(n, 'time')})")
         self.unread.clear()
 
-    def trace(
-        self,
-        format: str,
-        trace_id: str,
-        path: str,
-        *,
-        tasks: Mapping[str, str] | None = None,
-        patches: Mapping[str, str] | None = None,
-    ) -> Trace:
-        """Return the trace of this conversation. ``tasks``: what each agent was asked."""
+    def trace(self, format: str, trace_id: str, path: str) -> Trace:
+        """Return the trace of this conversation."""
         requests = (m.text for m in self.messages if m.author in ("human", "system"))
         if self.task and not any(self.task in text for text in requests):
-            tasks = {EVERYBODY: self.task, **(tasks or {})}
+            self.tasks = {EVERYBODY: self.task, **self.tasks}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
         self.describe_unread()
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
+        tasks = self.tasks
         return Trace(
             id=trace_id,
             format=format,
@@ -240,13 +235,13 @@ class Conversation:
             messages=tuple(self.messages),
             patches={
                 replace_surrogates(agent): replace_surrogates(text)
-                for agent, text in (patches or {}).items()
+                for agent, text in self.patches.items()
             },
             outcome=self.outcome,
             attributes=self.attributes,
             problems=tuple(self.problems),
             read_steps=lambda: steps,
-            read_tasks=lambda: tasks or {},
+            read_tasks=lambda: tasks,
         )
 
 

@@ -163,8 +163,8 @@ class MapReader:
         texts = (get_text(walk_path(first, key)) for key in self.keys.outcome)
         error = "\n".join(text for text in texts if text) or None
         chat.outcome = Outcome(passed=passed, merge=merge, error=error, **run)
-        patches = self._read_patches(first, chat)
-        return chat.trace(self.name, trace_id, path, patches=patches)
+        chat.patches = self._read_patches(first, chat)
+        return chat.trace(self.name, trace_id, path)
 
     def _list_messages(self, record: Any) -> list[tuple[str | None, Any]]:
         """Return the messages, each with the key that the map's ``*`` stands for."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
-from annotator.traces.model import Trace
 from annotator.traces.records import (
     RESULT_KEYS,
     get_dict,
@@ -19,8 +18,6 @@ from annotator.traces.records import (
     parse_time,
     read_outcome,
 )
-
-name = "agentbench"
 
 _ENDED = "completed"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
@@ -34,7 +31,7 @@ def identify(document: Any) -> str | None:
     return None  # the index repeats in each task's file, so the id is file and line
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     output = get_dict(document, "output")
     history = get_list(output, "history")
     if not history:
@@ -60,7 +57,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     error = "\n".join(text for reason in reasons if (text := get_text(reason))) or None
     ended_at = parse_time(get_dict(document, "time").get("timestamp"))
     chat.set_outcome(*_read_outcome(result), error=error, ended=ended_at)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read_outcome(result: Any) -> tuple[bool | None, str | None]:

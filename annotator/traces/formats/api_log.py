@@ -9,11 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import is_message, read_chat
-from annotator.traces.model import Trace
+from annotator.traces.conversation import Conversation, is_message, read_chat
 from annotator.traces.records import find_record_id, get_dict, get_list, get_text, parse_cell
-
-name = "api-log"
 
 _OBJECTS = {"chat.completion", "response", "realtime.response"}
 _CHOICES = {"choices": "message", "candidates": "content"}  # the first of each is the answer
@@ -40,7 +37,7 @@ def identify(document: Any) -> str | None:
     return get_text(get_dict(document).get("custom_id")) or find_record_id(document)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     items, fields = _collect(document)
     error = document.get("error") or fields.get("error")
     if not items:
@@ -56,7 +53,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     reason = error.get("message") if isinstance(error, dict) else error
     chat.read_outcome(document)
     chat.outcome = replace(chat.outcome, error=get_text(reason))
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

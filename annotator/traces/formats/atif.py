@@ -15,10 +15,9 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text
 
-name = "atif"
 _READ = {
     *HARMLESS,
     *("source", "message", "tool_calls", "reasoning_content", "observation", "timestamp"),
@@ -35,7 +34,7 @@ def identify(document: Any) -> str | None:
     return get_text(document.get("trajectory_id")) or get_text(document.get("session_id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     subagents = {
         get_text(inner.get("trajectory_id")) or f"subagent {n}": inner
         for n, inner in enumerate(get_list(document, "subagent_trajectories"), 1)
@@ -50,7 +49,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     about = get_dict(document, "agent")
     chat.set_attributes(framework=about.get("name"), model=about.get("model_name"))
     chat.read_outcome(document)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _add_steps(

@@ -20,10 +20,9 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_text, walk_path
 
-name = "autogen"
 documents = (dict, list)
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
@@ -50,7 +49,7 @@ def group(document: Any) -> str | None:
     return "" if _is_message(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)
@@ -80,7 +79,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(message, "messages")
     if chunks:
         chat.problems.append(f"{len(chunks)} streamed pieces left out: their messages are read")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:

@@ -20,7 +20,7 @@ from annotator.traces.conversation import (
     read_time,
     split_message,
 )
-from annotator.traces.model import INTEGRATED, AgentEnd, Trace
+from annotator.traces.model import INTEGRATED, AgentEnd
 from annotator.traces.records import (
     get_dict,
     get_first_text,
@@ -31,8 +31,6 @@ from annotator.traces.records import (
     read_attributes,
     read_outcome,
 )
-
-name = "by-agent"
 
 _SENDS = ("send_message", "send_message_to_agent", "message_agent")
 _TO = ("recipient", "to", "target", "agent", "agent_id", "recipients")
@@ -56,7 +54,7 @@ def identify(document: Any) -> str | None:
     return get_first_text(document, "id", "run_id", "trace_id") or "/".join(names) or None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     rows = []
     ends = []
@@ -93,7 +91,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.set_outcome(passed, rule, agents=tuple(ends))
     patch = document.get("integrated_patch")
     patches = {INTEGRATED: patch} if isinstance(patch, str) else {}
-    return chat.trace(name, trace_id, path, patches=patches)
+    chat.patches = patches
+    return chat
 
 
 def _find_agents(document: Mapping[str, Any]) -> str:

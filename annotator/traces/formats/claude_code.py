@@ -17,10 +17,8 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_first_text, get_text
-
-name = "claude-code"
 
 _AGENT = "assistant"
 _TEXTS = ("message", "content", "summary")
@@ -64,7 +62,7 @@ def group(record: Any) -> str | None:
     return get_first_text(get_dict(record), *_IDS[:2]) or ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
+def read(records: Any) -> Conversation:
     chat = Conversation()
     for record in map(get_dict, records):
         kind = get_text(record.get("type"))
@@ -78,7 +76,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         chat.note_unread("messages", message, _READ)
         chat.note_unread("records", record, _RECORD_KEYS)
         chat.add(_read(record, message), "session")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:

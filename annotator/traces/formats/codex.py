@@ -9,10 +9,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text, parse_time
-
-name = "codex"
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context")
 _REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
@@ -33,7 +30,7 @@ def group(record: Any) -> str | None:
     return ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
+def read(records: Any) -> Conversation:
     chat = Conversation()
     _refuse_several(records)
     for record in map(get_dict, records):
@@ -51,7 +48,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         else:
             keys = ("model", "cli_version", "originator")
             chat.set_attributes(**{key: payload.get(key) for key in keys})
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _refuse_several(lines: list[Any]) -> None:

@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text
-
-name = "codex-exec"
 
 _AGENT = "assistant"
 _EMPTY = {"thread.started", "turn.started", "turn.completed", "item.started", "item.updated"}
@@ -36,7 +33,7 @@ def group(record: Any) -> str | None:
     return ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
+def read(records: Any) -> Conversation:
     chat = Conversation()
     for record in map(get_dict, records):
         kind = get_text(record.get("type"))
@@ -48,7 +45,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
             chat.note_unread("items", item, _READ)
         elif kind not in _EMPTY:
             chat.ignored[get_text(item.get("type")) or kind or "unknown"] += 1
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read(item: dict[str, Any]) -> Iterator[Utterance]:

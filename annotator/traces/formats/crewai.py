@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import AgentEnd, Outcome, Trace
+from annotator.traces.model import AgentEnd, Outcome
 from annotator.traces.records import get_list, get_text, parse_time
 
-name = "crewai"
 documents = (dict, list)
 
 _BEGIN = re.compile(r'^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d): (?=(?:task_name|task|agent)=")', re.M)
@@ -34,10 +33,10 @@ def group(document: Any) -> str | None:
     return "" if _is_entry(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     entries = [document] if _is_entry(document) else get_list(document)
     if any(map(_is_entry, entries[:1])):
-        return _read_log(entries, trace_id, path)
+        return _read_log(entries)
     chat = Conversation()
     tasks: dict[str, str] = {}
     for n, output in enumerate(chat.list_objects(_list_outputs(document), "task"), 1):
@@ -52,7 +51,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         latest = chat.messages[-1]
         if latest.author != "agent" or not result or result not in latest.text:
             chat.say("tasks", agent, "agent", result)
-    return chat.trace(name, trace_id, path, tasks=tasks)
+    chat.tasks = tasks
+    return chat
 
 
 def parse_log(text: str) -> list[dict[str, Any]]:
@@ -72,8 +72,8 @@ def _is_entry(item: Any) -> bool:
     return isinstance(item, dict) and {"task", "agent", "status", "timestamp"} <= item.keys()
 
 
-def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
-    """Return the trace of a log. Old versions write the output of a completed task as its task."""
+def _read_log(entries: list[Any]) -> Conversation:
+    """Return what a log says. Old versions write the output of a completed task as its task."""
     chat = Conversation()
     tasks: dict[str, list[str]] = {}
     ends: dict[str, AgentEnd] = {}
@@ -104,7 +104,8 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
             chat.problems.append(f"{agent}: its last task was started, and has no output")
     chat.outcome = Outcome(agents=tuple(ends.values()))
     described = {agent: "\n\n".join(texts) for agent, texts in tasks.items() if texts}
-    return chat.trace(name, trace_id, path, tasks=described)
+    chat.tasks = described
+    return chat
 
 
 def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:

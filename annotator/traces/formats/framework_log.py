@@ -8,7 +8,6 @@ log says of itself, such as requests to a server, is counted and left out.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from textwrap import dedent
@@ -17,10 +16,8 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_chat
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import parse_literal, parse_time
-
-name = "framework-log"
 
 KEY = "log"
 """The key of a document that is a log as text."""
@@ -89,11 +86,11 @@ def matches(document: Any) -> bool:
     return isinstance(text, str) and read_log(text) is not None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = read_log(document[KEY])
     if chat is None:
         raise UnreadableTrace("no log of a known layout")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def read_log(text: str) -> Conversation | None:
@@ -113,11 +110,8 @@ def _split(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str],
         yield head, text[head.end() : end.start() if end else len(text)].strip("\n")
 
 
-@dataclass(slots=True)
 class _Log(Conversation):
     """A conversation of the entries of a log."""
-
-    prompts: dict[str, str] = field(default_factory=dict)  # of roles
 
     def enter(self, sender: str, author: Author, text: str, **fields: Any) -> None:
         """Append a message if it has a text."""
@@ -136,12 +130,8 @@ class _Log(Conversation):
         role = _ROLE.search(prompt)
         if not (end and role and prompt.startswith("[")):
             return text
-        self.prompts.setdefault(role[1], prompt[1:])
+        self.tasks.setdefault(role[1], prompt[1:])
         return content
-
-    def trace(self, *arguments: str, **parts: Any) -> Trace:
-        """Return the trace; role prompts are the tasks of their agents."""
-        return Conversation.trace(self, *arguments, **{"tasks": self.prompts, **parts})
 
 
 def _read_chatdev(text: str) -> _Log | None:

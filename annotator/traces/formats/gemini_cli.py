@@ -10,10 +10,8 @@ from typing import Any
 
 from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, list_call_texts, read_parts
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
-
-name = "gemini-cli"
 
 _TYPES = {"user", "gemini", "info", "error", "warning"}
 _AUTHORS: Mapping[str, Author] = {"user": "human", "gemini": "agent", "qwen": "agent"}
@@ -42,11 +40,11 @@ def identify(document: Any) -> str | None:
     return get_text(get_dict(document).get("sessionId"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     for message in _list_messages(chat, document if isinstance(document, list) else [document]):
         _add_message(chat, message)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annotator.traces.conversation import is_message, read_chat, read_time
-from annotator.traces.model import Trace
+from annotator.traces.conversation import Conversation, is_message, read_chat, read_time
 from annotator.traces.records import (
     RESULT_KEYS,
     find_record_id,
@@ -20,7 +19,6 @@ from annotator.traces.records import (
     read_patches,
 )
 
-name = "generic"
 documents = (dict, list)
 takes_records_apart = True  # a record among messages is a trace by itself
 
@@ -55,7 +53,7 @@ def group(document: Any) -> str | None:
     return get_first_text(document, *CONVERSATION_KEYS) or ""
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     record: Mapping[str, Any] = document if isinstance(document, dict) else {}
     key, messages = (_find_list(record) or ("", [])) if record else ("", document)
     items = list(messages) if key else _sort_rows(messages)
@@ -88,7 +86,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.attributes, chat.task = {**outer, **inner}, find_task(record)
     chat.read_outcome({**record, **chat.attributes})
     chat.outcome = replace(chat.outcome, **run)
-    return chat.trace(name, trace_id, path, patches=patches)
+    chat.patches = patches
+    return chat
 
 
 def _sort_rows(items: list[Any]) -> list[Any]:

@@ -7,10 +7,9 @@ Gemini API itself are read as `generic`.
 from typing import Any
 
 from annotator.traces.conversation import HARMLESS, Conversation, read_parts
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
-name = "google-adk"
 _READ = {
     *HARMLESS,
     *("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info"),
@@ -22,7 +21,7 @@ def matches(document: Any) -> bool:
     return "author" in first and "content" in first
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     for event in chat.list_objects(document["events"], "event", "events", _READ):
         parts = read_parts(get_dict(event, "content").get("parts"))
@@ -33,4 +32,4 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         author = "tool" if parts.has_result else author
         chat.add(parts.utter(sender, author, parse_time(event.get("timestamp"))), "events")
     chat.read_attributes(document, ("id", "events", "state"))
-    return chat.trace(name, trace_id, path)
+    return chat

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Feature, Message, Outcome, Trace
+from annotator.traces.conversation import Conversation, read_chat
+from annotator.traces.model import Feature, Message, Outcome
 from annotator.traces.records import (
     expect_object,
     get_dict,
@@ -21,8 +21,6 @@ from annotator.traces.records import (
     name_type,
     walk_path,
 )
-
-name = "inspect"
 
 _ATTACHMENT = "attachment://"
 _NAME = re.compile(r"\[([\w-]{1,60})\] ")
@@ -46,7 +44,7 @@ def identify(item: Any) -> str | None:
     return None if sample_id is None else f"{sample_id}/{epoch or 1}"
 
 
-def read(item: Any, trace_id: str, path: str) -> Trace:
+def read(item: Any) -> Conversation:
     sample, about = expect_object(item["sample"], "sample"), item["eval"]
     items = sample.get("messages")
     if not isinstance(items, list):
@@ -65,7 +63,7 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     chat.attributes |= {"epoch": epoch, "passed": passed}
     if passed is not None:
         chat.attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _assign_senders(messages: list[Message], items: list[Any]) -> Iterator[Message]:

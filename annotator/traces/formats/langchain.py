@@ -11,10 +11,8 @@ from typing import Any
 
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_list, get_text, walk_path
 
-name = "langchain"
 documents = (dict, list)
 
 _LISTS = ("messages", "values.messages", "channel_values.messages", "output.messages")
@@ -45,7 +43,7 @@ def group(document: Any) -> str | None:
     return f"{thread}:{number}" if thread and number else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     records = document if isinstance(document, list) else [document]
     states = [(key, items, record) for record in records for key, items in [_find_list(record)]]
     states = [state for state in states if state[1]]
@@ -57,7 +55,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append(f"{other} of {len(states)} states hold other messages, left out")
     chat.read_attributes(record, {key.partition(".")[0], "id"})
     chat.read_outcome(record)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read_chat(items: list[Any], where: str) -> Conversation:

@@ -15,7 +15,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_chat, read_parts
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
     get_dict,
     get_first_text,
@@ -24,7 +24,6 @@ from annotator.traces.records import (
     name_type,
 )
 
-name = "magentic-one"
 documents = (dict, list)
 
 _ROLE = re.compile(r"(?P<name>[^()]+?)\s*\((?:->\s*(?P<to>[^()]+)|(?P<kind>[^()]+))\)")
@@ -42,7 +41,7 @@ def identify(document: Any) -> str | None:
     return get_first_text(get_dict(document), "question_ID", "id")
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     items, record = _list_items(document), get_dict(document)
     if not items:
         history = name_type(record.get("history"))
@@ -60,7 +59,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_outcome(record)
     prompts = get_dict(record, "system_prompt").items()
     tasks = {agent: text for agent, prompt in prompts if (text := get_text(prompt))}
-    return chat.trace(name, trace_id, path, tasks=tasks)
+    chat.tasks = tasks
+    return chat
 
 
 def _read(fields: dict[str, Any]) -> Utterance:

@@ -13,10 +13,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_list, get_text
-
-name = "marble"
 
 _HEADER = re.compile(r"^From (\S[^\n:]*?) to (\S[^\n:]*?): ", re.MULTILINE)
 _SESSION = re.compile(r"^In Session \S+ *$", re.MULTILINE)
@@ -32,7 +29,7 @@ def matches(document: Any) -> bool:
     return "coordination_mode" in document and isinstance(document.get("iterations"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     tasks: dict[str, str] = {}
     task = get_text(document.get("task")) or ""
@@ -62,7 +59,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         raise UnreadableTrace("no message in its iterations")
     chat.read_attributes(document, ("task", "iterations"))
     chat.task = task
-    return chat.trace(name, trace_id, path, tasks=tasks if task else {})
+    chat.tasks = tasks if task else {}
+    return chat
 
 
 def _split_talk(text: str) -> Iterator[Utterance]:

@@ -12,10 +12,8 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.formats.framework_log import read_log
-from annotator.traces.model import Message, Trace
+from annotator.traces.model import Message
 from annotator.traces.records import find_task, get_text, name_type, parse_nested
-
-name = "mast"
 
 _ID = ("mas_name", "llm_name", "benchmark_name", "trace_id")
 _ATTRIBUTES = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}
@@ -30,7 +28,7 @@ def identify(document: Any) -> str | None:
     return "/".join(parts) if get_text(document.get("trace_id")) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     content, problem, other = parse_nested(document["trace"]), None, None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(content, dict):
@@ -55,7 +53,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_outcome({"other_data": other, **document})
     chat.task = find_task({"problem_statement": problem}) or chat.task
     chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _mark_task(message: Message, statement: str | None) -> Message:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation
 from annotator.traces.formats.span_fields import read_span
 from annotator.traces.formats.spans import SpanRecord, add_record, converse, find_texts
-from annotator.traces.model import Trace
 from annotator.traces.records import (
     LABELS_NOTE,
     find_record_id,
@@ -23,8 +23,6 @@ from annotator.traces.records import (
     get_list,
     parse_cell,
 )
-
-name = "mlflow"
 
 _ROW_MARKS = (
     *("trace_metadata", "request_metadata", "execution_time_ms", "execution_duration"),
@@ -56,7 +54,7 @@ def identify(document: Any) -> str | None:
     return ids or next((_get_attributes(span).get("mlflow.traceRequestId") for span in spans), None)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     trace = _unwrap(document)
     data = {**trace, **get_dict(trace, "data")}
     items = [span for span in _list_spans(trace) if isinstance(span, dict)]
@@ -70,7 +68,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     fields = {key: parse_cell(value) for key, value in {**outer, **info}.items()}
     add_record(chat, fields, (*_PARTS, *_PREVIEWS))
     chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if labels else []
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _unwrap(document: Any) -> dict[str, Any]:

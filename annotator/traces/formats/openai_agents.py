@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text
 
-name = "openai-agents"
 documents = (dict, list)
 
 
@@ -28,7 +26,7 @@ def split(document: Any) -> list[Any]:
     return document if isinstance(document, list) else [document]
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
+def read(records: Any) -> Conversation:
     chat = Conversation()
     for fields in chat.list_objects(records, "item"):
         agent = fields.get("agent")
@@ -41,7 +39,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
                 if message.author == "agent" and agent_name:
                     message = replace(message, sender=agent_name)
                 chat.add(message, "items")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _is_record(item: Any) -> bool:

@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author, Outcome
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
 
-name = "opencode"
 takes_records_apart = True
 
 _EVENTS = {"text", "reasoning", "tool_use", "step_start", "step_finish"}
@@ -51,7 +50,7 @@ def identify(document: Any) -> str | None:
     return get_text(get_dict(document, "info").get("id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     if isinstance(document, dict) and "messages" in document:
         about = get_dict(document, "info")
@@ -61,7 +60,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.set_attributes(title=about.get("title"), cli_version=about.get("version"))
     else:
         _add_events(chat, document if isinstance(document, list) else [document])
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _add_message(chat: Conversation, item: Mapping[str, Any]) -> None:

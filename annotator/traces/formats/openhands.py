@@ -18,7 +18,7 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
     expect_object,
     get_dict,
@@ -28,7 +28,6 @@ from annotator.traces.records import (
     walk_path,
 )
 
-name = "openhands"
 documents = (dict, list)
 
 _AUTHORS: dict[str, Author] = {"agent": "agent", "user": "human"}
@@ -64,7 +63,7 @@ def group(document: Any) -> str | None:
     return "" if _is_event(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_find_events(record) or [])
@@ -78,7 +77,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     rule = rule and f"test_result {rule}"
     chat.set_outcome(passed, rule, error=get_text(record.get("error")))
     patch = get_text(walk_path(record, "test_result.git_patch"))
-    return chat.trace(name, trace_id, path, patches={"agent": patch} if patch else {})
+    chat.patches = {"agent": patch} if patch else {}
+    return chat
 
 
 def _find_events(record: dict[str, Any]) -> list[Any] | None:

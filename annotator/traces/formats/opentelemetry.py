@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from annotator.traces.conversation import Conversation
 from annotator.traces.formats.span_fields import read_span, read_span_attributes
 from annotator.traces.formats.spans import SpanRecord, converse, list_objects
-from annotator.traces.model import Trace
 from annotator.traces.records import get_first_text, get_text, parse_nested
-
-name = "opentelemetry"
 
 _RESOURCES = ("resourceSpans", "resource_spans")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
@@ -43,8 +41,8 @@ def group(span: Any) -> str | None:
     return get_first_text(span, *_TRACES) or ""
 
 
-def read(spans: Any, trace_id: str, path: str) -> Trace:
-    return converse(map(_read, spans)).trace(name, trace_id, path)
+def read(spans: Any) -> Conversation:
+    return converse(map(_read, spans))
 
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:

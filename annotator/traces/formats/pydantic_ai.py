@@ -13,10 +13,9 @@ from annotator.traces.conversation import (
     list_call_texts,
     read_parts,
 )
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
-name = "pydantic-ai"
 documents = list
 
 _AUTHORS: dict[str, Author] = {
@@ -36,7 +35,7 @@ def matches(document: Any) -> bool:
     return first.get("kind") in ("request", "response") and isinstance(first.get("parts"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     instructions = None
     for n, fields in enumerate(chat.list_objects(document, "message"), 1):
@@ -47,7 +46,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         blocks = get_list(fields, "parts")
         for block in chat.list_objects(blocks, f"message {n}: part", "parts", _READ):
             chat.add(_read(block, fields.get("timestamp")), "messages")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read(block: dict[str, Any], message_time: Any) -> Utterance:

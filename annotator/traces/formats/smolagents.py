@@ -13,10 +13,8 @@ from annotator.traces.conversation import (
     list_call_texts,
     read_parts,
 )
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_list, get_text, parse_time, walk_path
 
-name = "smolagents"
 documents = (dict, list)
 
 _AGENT = "agent"
@@ -35,14 +33,14 @@ def matches(document: Any) -> bool:
     return bool(_MARKS & keys and _OTHER_MARKS & keys) or keys == {"system_prompt"}
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     chat = Conversation()
     for step in chat.list_objects(_list_steps(document), "step", "steps", _READ):
         for utterance in _read(step):
             if utterance.pieces or utterance.omitted:
                 chat.add(utterance, "steps")
     chat.read_attributes(get_dict(document), ("steps", "messages", "output"))
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read(step: dict[str, Any]) -> list[Utterance]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation
 from annotator.traces.formats.span_fields import ROLES, find_agent_name, read_fields
 from annotator.traces.formats.spans import (
     Role,
@@ -19,10 +20,7 @@ from annotator.traces.formats.spans import (
     find_texts,
     read_tool_text,
 )
-from annotator.traces.model import Trace
 from annotator.traces.records import LABELS_NOTE, get_dict, get_text, parse_time, walk_path
-
-name = "span-export"
 
 
 class ExportKeys(NamedTuple):
@@ -102,7 +100,7 @@ def group(span: Any) -> str | None:
     return get_text(walk_path(span, keys.trace if keys else "id")) or ""
 
 
-def read(spans: Any, trace_id: str, path: str) -> Trace:
+def read(spans: Any) -> Conversation:
     items = spans if isinstance(spans, list) else [spans]
     pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
     if not pairs:
@@ -115,7 +113,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
     for record in records:
         add_record(chat, record, _OF_RECORDS)
         chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if record.get(_LABELS) else []
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _find_keys(item: Any) -> ExportKeys | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
+from annotator.traces.conversation import Conversation
 from annotator.traces.formats.span_fields import (
     BEGINS,
     IDS,
@@ -19,7 +20,6 @@ from annotator.traces.formats.span_fields import (
     read_span_attributes,
 )
 from annotator.traces.formats.spans import SpanRecord, add_record, converse
-from annotator.traces.model import Trace
 from annotator.traces.records import (
     find_record_id,
     get_dict,
@@ -29,7 +29,6 @@ from annotator.traces.records import (
     parse_cell,
 )
 
-name = "span-tree"
 takes_records_apart = True
 
 _TRACES = ("trace_id", "traceId", "root_span_id")
@@ -51,7 +50,7 @@ def identify(document: Any) -> str | None:
     return find_record_id(inner) or find_record_id(document)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     are_rows = isinstance(document, list)
     rows = document if are_rows else [document]
     items = [span for record in rows for span in _walk(record, None)]
@@ -62,7 +61,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append(f"{format_count(logs, 'log')} of spans left out")
     if not (are_rows or _is_span(document)):
         add_record(chat, document, (*_CONTAINERS, *_TRACES, *_CHILDREN))
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _list_roots(document: Mapping[str, Any]) -> list[Any]:

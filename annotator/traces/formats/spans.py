@@ -97,11 +97,8 @@ def converse(spans: Iterable[SpanRecord]) -> Conversation:
             contents += arguments
         elif is_new:
             chat.add(utterance, "spans")
-    _note_unread(
-        (span for span in ordered if span.role != "tool" and span.id not in speaker_ids),
-        contents,
-        chat,
-    )
+    others = (span for span in ordered if span.role != "tool" and span.id not in speaker_ids)
+    _note_unread(others, contents, chat)
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
@@ -255,10 +252,8 @@ def find_messages(value: Any) -> list[Any]:
     for key in ("messages", "input", "contents", "generations", "choices", "candidates", "output"):
         if value.get(key):
             return find_messages(value[key])
-    for key in ("content", "text", "value", "result", "message"):
-        if key in value:
-            return [_unwrap(value)]
-    return []
+    is_message = {"content", "text", "value", "result", "message"} & value.keys()
+    return [_unwrap(value)] if is_message else []
 
 
 def find_inputs(value: Any, role: Role) -> list[Any]:
@@ -290,13 +285,8 @@ def read_tool_text(value: Any) -> str | None:
         content = unwrap_message(content)
         if content is None or isinstance(content, str):
             return content
-        keys = [
-            key
-            for key in ("content", "output", "result")
-            if isinstance(get_dict(content).get(key), str | dict)
-        ]
-        if not keys:
+        values = (get_dict(content).get(key) for key in ("content", "output", "result"))
+        content = next((inner for inner in values if isinstance(inner, str | dict)), None)
+        if content is None:
             break
-        content = content[keys[0]]
-    value = parse_nested(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(parse_nested(value), ensure_ascii=False, default=str)

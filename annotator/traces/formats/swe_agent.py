@@ -12,7 +12,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
     get_first_text,
     get_text,
@@ -21,8 +21,6 @@ from annotator.traces.records import (
     read_outcome,
     walk_path,
 )
-
-name = "swe-agent"
 
 _AGENT = "agent"
 _FACTS = {"model": "config.model.model_name", "exit_status": "exit_status"} | {
@@ -52,7 +50,7 @@ def identify(document: Any) -> str | None:
     return get_text(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     row = _is_row(document)
     key = "trajectory" if row and "generated_patch" in document else "messages"
     items = parse_nested(document.get("history") or document.get(key))
@@ -75,7 +73,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.set_outcome(*((document["target"], "target") if is_target else read_outcome(document)))
     keys = ("generated_patch", "patch") if row else ("submission",)
     patch = get_first_text(info, *keys)
-    return chat.trace(name, trace_id, path, patches={_AGENT: patch} if patch else {})
+    chat.patches = {_AGENT: patch} if patch else {}
+    return chat
 
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Message, Trace
+from annotator.traces.conversation import Conversation, read_chat
+from annotator.traces.model import Message
 from annotator.traces.records import get_dict, get_text, name_type, walk_path
-
-name = "tau-bench"
 
 _NOT_EVALUABLE = ("infrastructure_error", "context_window_exceeded")
 
@@ -44,7 +42,7 @@ def identify(document: Any) -> str | None:
     return "/".join(text for text in parts if text) or None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     fields = get_dict(document)
     key = "traj" if "traj" in fields else "messages"
     items = fields.get(key)
@@ -59,7 +57,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_outcome({"reward": reward if evaluable else None})
     if error := get_text(walk_path(fields, "info.error")):
         chat.outcome = replace(chat.outcome, error=error)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _mark_output(message: Message) -> Message:
