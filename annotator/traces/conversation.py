@@ -171,13 +171,12 @@ class Conversation:
 
     def list_objects(
         self, items: Iterable[Any], noun: str, where: str = "", read: Collection[str] = ()
-    ) -> Iterator[dict[str, Any]]:
-        """Yield items that must be objects, and note their unread keys if they lie at a place."""
-        for n, item in enumerate(items, 1):
-            fields = expect_object(item, f"{noun} {n}")
-            if where:
-                self.note_unread(where, fields, read)
-            yield fields
+    ) -> list[dict[str, Any]]:
+        """Return items that must be objects; note their unread keys if they lie at a place."""
+        objects = [expect_object(item, f"{noun} {n}") for n, item in enumerate(items, 1)]
+        for fields in objects if where else ():
+            self.note_unread(where, fields, read)
+        return objects
 
     def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
         """Note the keys that hold something and are not in ``read`` (with the harmless ones)."""
@@ -427,7 +426,8 @@ def _is_result(block: Any) -> bool:
     """Whether a part of a content is a tool's result."""
     if not isinstance(block, dict):
         return False
-    type_ = get_text(block.get("type")) or ""
+    type_ = block.get("type")
+    type_ = type_ if isinstance(type_, str) else ""
     if _RESULT_TYPE.fullmatch(type_) or "tool_use_id" in block:
         return True
     if any(block.get(key) for key in _GEMINI_RESULTS):
@@ -463,6 +463,8 @@ def read_time(fields: Mapping[str, Any]) -> float | None:
 
 def _read_recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
     value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
+    if value is None:
+        return ()
     names = map(get_text, value if isinstance(value, list) else [value])
     return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
 

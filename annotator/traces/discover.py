@@ -145,9 +145,10 @@ def list_folder(folder: str | Path) -> Names:
     folders, files, links = set[str](), set[str](), set[str]()
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_folder = False
-            with suppress(OSError):  # a link to itself
+            try:
                 is_folder = entry.is_dir()
+            except OSError:  # a link to itself
+                is_folder = False
             (folders if is_folder else files).add(entry.name)
             if entry.is_symlink():
                 links.add(entry.name)

@@ -92,6 +92,7 @@ class MapReader:
     """The reader of one :class:`Map`; ``origin`` names its file and SHA-256 for ``run.json``."""
 
     name = "map"
+    documents = dict
 
     def __init__(self, keys: Map, origin: str) -> None:
         self.keys = keys

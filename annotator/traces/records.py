@@ -301,7 +301,9 @@ def _read_result(key: str, value: Any) -> tuple[bool | None, str | None]:
 
 
 def _read_word(path: str, value: Any) -> tuple[bool | None, str | None]:
-    word = value.strip().lower() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return None, None
+    word = value.strip().lower()
     return _WORDS.get(word), f"{path} == {word}"
 
 

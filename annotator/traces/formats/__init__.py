@@ -84,6 +84,7 @@ class Format:
 
     def __init__(self, name: str) -> None:
         module = import_module(_DOCUMENTS[name])
+        self.documents: Any = dict
         self.__dict__ |= {**vars(module), "name": name, "read": partial(_read, module, name)}
 
 
@@ -156,19 +157,18 @@ class PluginReader:
 
 def find_reader(document: Any, format: str) -> Any | None:
     """Return the format that reads a document, or None. Raises UnreadableTrace."""
-    readers = load_readers(format).documents
-    return next((reader for reader in readers if matches(reader, document)), None)
-
-
-def matches(reader: Any, document: Any) -> bool:
-    """Whether a document is of a format."""
-    return isinstance(document, getattr(reader, "documents", dict)) and reader.matches(document)
+    for reader in load_readers(format).documents:
+        if isinstance(document, reader.documents) and reader.matches(document):
+            return reader
+    return None
 
 
 def split(reader: Any, document: Any) -> list[Any]:
     """Return the traces in a document, or the records of several traces; else the document."""
     splits = getattr(reader, "split", None)
-    return list(splits(document)) if splits and matches(reader, document) else [document]
+    if splits and isinstance(document, reader.documents) and reader.matches(document):
+        return list(splits(document))
+    return [document]
 
 
 def group(reader: Any, record: Any) -> str | None:

@@ -76,9 +76,10 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 def _list_messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     for prompt in (fields.get(key) for key in _PROMPTS):
-        if any("role" in item for item in _list_objects(prompt)):
-            items += _list_objects(prompt)
-        elif (isinstance(prompt, str) and prompt) or _list_objects(prompt):
+        objects = _list_objects(prompt) if isinstance(prompt, list) else []
+        if any("role" in item for item in objects):
+            items += objects
+        elif objects or (isinstance(prompt, str) and prompt):
             items.append({"role": "system", "content": prompt})
     for key in _LISTS:
         if isinstance(text := fields.get(key), str) and key == "input":

@@ -53,7 +53,7 @@ def read(document: Any) -> Conversation:
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)
-    items = list(chat.list_objects(_find_items(document), "message"))
+    items = chat.list_objects(_find_items(document), "message")
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:

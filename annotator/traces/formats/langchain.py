@@ -61,7 +61,7 @@ def read(document: Any) -> Conversation:
 def _read_chat(items: list[Any], where: str) -> Conversation:
     """Return the conversation. A human message with the name of an agent is the agent's."""
     chat = Conversation()
-    messages = list(chat.list_objects(map(unwrap_message, items), f"{where}: message"))
+    messages = chat.list_objects(map(unwrap_message, items), f"{where}: message")
     people = [get_text(item.get("name")) for item in messages if item.get("type") == "human"]
     agents = {get_text(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
     unsure = len(set(people)) > 1

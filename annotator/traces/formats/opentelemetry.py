@@ -23,8 +23,9 @@ _BEGINS = ("startTimeUnixNano", "start_time_unix_nano")
 
 
 def matches(document: Any) -> bool:
-    spans = [document, *list_objects(document, "data")[:1]]  # Phoenix has them as its data
-    return any(key in document for key in _RESOURCES) or any(map(_is_span, spans))
+    if _is_span(document) or not document.keys().isdisjoint(_RESOURCES):
+        return True
+    return any(map(_is_span, list_objects(document, "data")[:1]))  # of Phoenix
 
 
 def split(document: Any) -> Iterator[Any]:
@@ -72,4 +73,5 @@ def _read_event(title: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _is_span(item: Mapping[str, Any]) -> bool:
-    return all(any(key in item for key in keys) for keys in (_TRACES, _SPANS, _BEGINS))
+    misses = item.keys().isdisjoint
+    return not (misses(_TRACES) or misses(_SPANS) or misses(_BEGINS))
