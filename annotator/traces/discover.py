@@ -27,8 +27,6 @@ from annotator.traces.files import (
 from annotator.traces.formats import (
     MAP_PREFIX,
     find_reader,
-    group,
-    identify,
     load_readers,
     split,
 )
@@ -453,7 +451,7 @@ def _find_grouping(records: list[Record], format: str) -> tuple[Any, Any] | None
             document = load()
             if reader := find_reader(document, format):
                 items = split(reader, document)
-                grouped = items and group(reader, items[0]) is not None
+                grouped = items and reader.group(items[0]) is not None
                 return (reader, document) if grouped else None
     return None
 
@@ -470,14 +468,14 @@ def _discover_in_document(
             yield Ignored(path, _describe(document, format))
             return
         items = split(reader, document)
-        if items and group(reader, items[0]) is not None:
+        if items and reader.group(items[0]) is not None:
             if number:
                 raise UnreadableTrace(f"a part of a trace ({reader.name}) among whole traces")
             yield from _discover_in_groups(file, reader, format)
             return
         by_path = not number and not file.by_itself
-        is_single = getattr(reader, "split", None) is None
-        ids = [None if is_single and by_path else identify(reader, item) for item in items]
+        is_single = reader.split is None
+        ids = [None if is_single and by_path else reader.identify(item) for item in items]
     except UnreadableTrace as error:
         yield Unreadable(fallback, path, str(error))
         return
@@ -516,11 +514,11 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
     for n, offset, load in index.records():
         try:
             items = split(reader, load())
-            keys = dict.fromkeys(group(reader, item) for item in items)  # in their order
+            keys = dict.fromkeys(reader.group(item) for item in items)  # in their order
         except UnreadableTrace as error:
             broken.append((n, str(error)))
             continue
-        if None in keys and getattr(reader, "takes_records_apart", False):
+        if None in keys and reader.takes_records_apart:
             singles.extend((n, offset))
             continue
         for key in keys:

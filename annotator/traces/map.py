@@ -12,6 +12,7 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
 from annotator.traces.conversation import Conversation, Utterance, read_parts
+from annotator.traces.formats import Reader
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,
@@ -88,11 +89,10 @@ class Map(BaseModel):
         return [value] if isinstance(value, str) else value
 
 
-class MapReader:
+class MapReader(Reader):
     """The reader of one :class:`Map`; ``origin`` names its file and SHA-256 for ``run.json``."""
 
     name = "map"
-    documents = dict
 
     def __init__(self, keys: Map, origin: str) -> None:
         self.keys = keys

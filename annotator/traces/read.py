@@ -29,7 +29,7 @@ from annotator.traces.discover import (
     stamp_file,
 )
 from annotator.traces.files import JsonLines, has_lines_suffix
-from annotator.traces.formats import group, load_readers, split
+from annotator.traces.formats import load_readers, split
 from annotator.traces.model import Trace
 from annotator.traces.shard import Listing, Shard
 
@@ -120,7 +120,7 @@ def _load(ref: TraceRef, format: str) -> Any:
     records = []
     for n, offset in zip(ref.records[::2], ref.records[1::2], strict=True):
         items = split(ref.reader, index.at(n, offset))
-        records += [item for item in items if not ref.key or group(ref.reader, item) == ref.key]
+        records += [item for item in items if not ref.key or ref.reader.group(item) == ref.key]
     return records
 
 

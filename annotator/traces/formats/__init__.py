@@ -79,12 +79,24 @@ def load_readers(format: str) -> Readers:
         raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
 
 
-class Format:
+class Reader:
+    """The members that a format of JSON documents need not have."""
+
+    documents: Any = dict
+    split: Any = None
+    takes_records_apart = False
+    identify: Any = staticmethod(find_record_id)
+
+    def group(self, record: Any) -> str | None:
+        """Return the id that the records of one trace share; None for a trace by itself."""
+        return None
+
+
+class Format(Reader):
     """A built-in format of JSON documents: the members of its module, and its name."""
 
     def __init__(self, name: str) -> None:
         module = import_module(_DOCUMENTS[name])
-        self.documents: Any = dict
         self.__dict__ |= {**vars(module), "name": name, "read": partial(_read, module, name)}
 
 
@@ -115,7 +127,7 @@ def _choose(format: str) -> Readers:
     return Readers(documents=(PluginReader(plugin),), origin=plugin.origin)
 
 
-class PluginReader:
+class PluginReader(Reader):
     """A reader from elsewhere: if it raises, the document is unreadable."""
 
     documents = object
@@ -123,9 +135,8 @@ class PluginReader:
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
-
-    def __getattr__(self, member: str) -> Callable[..., Any]:
-        return partial(self._call, getattr(self._reader, member))
+        for member in {"matches", "split", "group", "identify"}.intersection(dir(self._reader)):
+            setattr(self, member, partial(self._call, getattr(self._reader, member)))
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace in a document; raises UnreadableTrace."""
@@ -165,19 +176,6 @@ def find_reader(document: Any, format: str) -> Any | None:
 
 def split(reader: Any, document: Any) -> list[Any]:
     """Return the traces in a document, or the records of several traces; else the document."""
-    splits = getattr(reader, "split", None)
-    if splits and isinstance(document, reader.documents) and reader.matches(document):
-        return list(splits(document))
+    if reader.split and isinstance(document, reader.documents) and reader.matches(document):
+        return list(reader.split(document))
     return [document]
-
-
-def group(reader: Any, record: Any) -> str | None:
-    """Return the id that the records of one trace share; None for a trace by itself."""
-    groups = getattr(reader, "group", None)
-    return None if groups is None else groups(record)
-
-
-def identify(reader: Any, document: Any) -> str | None:
-    """Return the id that a document gives its trace, if it has one."""
-    identifies = getattr(reader, "identify", None)
-    return find_record_id(document) if identifies is None else identifies(document)
