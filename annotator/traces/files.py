@@ -217,6 +217,10 @@ def copy_records(contents: JsonLines | Rows) -> JsonLines:
     return JsonLines(str(copy), contents.name, scratch=scratch)
 
 
+def _stringify(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
 def _are_lines(first: str, second: str, has_suffix: bool) -> bool:
     """Whether a file with these first lines is JSON on lines."""
     if not second:
@@ -232,10 +236,6 @@ def _is_json(text: str, *, containers: bool = False) -> bool:
     except UnreadableTrace:
         return False
     return isinstance(value, dict | list) or not containers
-
-
-def _stringify(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _find_suffix(path: str) -> str:

@@ -144,6 +144,11 @@ def get_list(value: Any, key: str | None = None) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def list_items(document: Any, key: str) -> list[Any]:
+    """Return a document that is a list, or the list under a key of an object; else []."""
+    return get_list(document, None if isinstance(document, list) else key)
+
+
 def get_dict(value: Any, key: str | None = None) -> dict[str, Any]:
     """Return an object, or with ``key`` the object under it in one; {} for anything else."""
     if key is not None:

@@ -42,7 +42,8 @@ def suggest_map(document: Any) -> str:
         return f"# {name_type(document)}: no record"
     names = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
     lines = [f"# keys: {names}" if document else "# empty"]
-    lists = find_message_lists(document)
+    candidates = islice(_find_lists(document, ()), _MOST_LISTS)
+    lists = {path: items for path, items in candidates if _score(items) > 0}
     if lists:
         lines += _suggest_lists(document, lists)
     elif isinstance(document, dict) and _score([document]) > 0:
@@ -59,12 +60,6 @@ def suggest_map(document: Any) -> str:
         hidden = sorted(LABEL_KEYS & document.keys())
         lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
     return "\n".join(lines)
-
-
-def find_message_lists(document: Any) -> dict[Path, list[Any]]:
-    """Return the lists in a document that look like messages, by their paths."""
-    lists = islice(_find_lists(document, ()), _MOST_LISTS)
-    return {path: items for path, items in lists if _score(items) > 0}
 
 
 def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:

@@ -13,7 +13,6 @@ from annotator.traces.conversation import (
     HARMLESS,
     Conversation,
     Parts,
-    Utterance,
     read_parts,
     read_time,
 )
@@ -75,14 +74,11 @@ def read(records: Any) -> Conversation:
                 chat.attributes.setdefault(key, text)
         chat.note_unread("messages", message, _READ)
         chat.note_unread("records", record, _RECORD_KEYS)
-        chat.add(_read(record, message), "session")
+        parts = read_parts(message.get("content", record.get("content", record.get("summary"))))
+        sender, author, recipients = _find_speaker(record, message, parts)
+        utterance = parts.utter(sender, author, read_time(record), recipients=recipients)
+        chat.add(utterance, "session")
     return chat
-
-
-def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
-    parts = read_parts(message.get("content", record.get("content", record.get("summary"))))
-    sender, author, recipients = _find_speaker(record, message, parts)
-    return parts.utter(sender, author, read_time(record), recipients=recipients)
 
 
 def _find_speaker(

@@ -12,7 +12,7 @@ from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import AgentEnd, Outcome
-from annotator.traces.records import get_list, get_text, parse_time
+from annotator.traces.records import get_list, get_text, list_items, parse_time
 
 documents = (dict, list)
 
@@ -25,7 +25,7 @@ _LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")
 def matches(document: Any) -> bool:
     if _is_entry(document) or (isinstance(document, list) and any(map(_is_entry, document[:1]))):
         return True
-    first = next(iter(_list_outputs(document)), None)
+    first = next(iter(list_items(document, "tasks_output")), None)
     return isinstance(first, dict) and {"agent", "raw", "description"} <= first.keys()
 
 
@@ -39,7 +39,7 @@ def read(document: Any) -> Conversation:
         return _read_log(entries)
     chat = Conversation()
     tasks: dict[str, str] = {}
-    for n, output in enumerate(chat.list_objects(_list_outputs(document), "task"), 1):
+    for n, output in enumerate(chat.list_objects(list_items(document, "tasks_output"), "task"), 1):
         agent = (get_text(output.get("agent")) or "").strip()
         task = get_text(output.get("description")) or ""
         tasks[agent] = f"{tasks[agent]}\n\n{task}" if agent in tasks else task
@@ -118,7 +118,3 @@ def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:
     yield replace(message, sender=agent, pieces=[call] if mark else message.pieces)
     if mark:
         yield Utterance("tool", "tool", [result.strip()])
-
-
-def _list_outputs(document: Any) -> list[Any]:
-    return get_list(document, "tasks_output" if isinstance(document, dict) else None)

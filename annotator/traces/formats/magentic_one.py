@@ -19,8 +19,8 @@ from annotator.traces.model import Author
 from annotator.traces.records import (
     get_dict,
     get_first_text,
-    get_list,
     get_text,
+    list_items,
     name_type,
 )
 
@@ -31,7 +31,7 @@ _PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's 
 
 
 def matches(document: Any) -> bool:
-    roles = [get_dict(item).get("role") for item in _list_items(document)[:20]]
+    roles = [get_dict(item).get("role") for item in list_items(document, "history")[:20]]
     return "mistake_agent" in get_dict(document) or any(
         isinstance(role, str) and _ROLE.fullmatch(role) for role in roles
     )
@@ -42,7 +42,7 @@ def identify(document: Any) -> str | None:
 
 
 def read(document: Any) -> Conversation:
-    items, record = _list_items(document), get_dict(document)
+    items, record = list_items(document, "history"), get_dict(document)
     if not items:
         history = name_type(record.get("history"))
         raise UnreadableTrace(f"history: found {history}, expected messages")
@@ -72,7 +72,3 @@ def _read(fields: dict[str, Any]) -> Utterance:
     parts = read_parts(fields.get("content"))
     recipients = (to,) if to else (sender,) if note else ()
     return Utterance(sender, author, parts.texts, recipients, None, note, omitted=parts.omitted)
-
-
-def _list_items(document: Any) -> list[Any]:
-    return get_list(document, "history" if isinstance(document, dict) else None)

@@ -12,7 +12,6 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.formats.framework_log import read_log
-from annotator.traces.model import Message
 from annotator.traces.records import find_task, get_text, name_type, parse_nested
 
 _ID = ("mas_name", "llm_name", "benchmark_name", "trace_id")
@@ -40,7 +39,10 @@ def read(document: Any) -> Conversation:
         content = "\n".join(map(str, content))  # a log, line by line
     if isinstance(content, list):
         chat = read_chat(content, "trajectory")
-        chat.messages[:1] = [_mark_task(message, statement) for message in chat.messages[:1]]
+        first = chat.messages[0] if chat.messages else None
+        if first and statement and first.text.strip() == statement.strip():  # it repeats the task
+            to = (first.sender,)
+            chat.messages[0] = replace(first, author="system", recipients=to, sender="task")
     elif text := get_text(content):
         chat = read_log(text) or Conversation()
         if not chat.messages:
@@ -54,10 +56,3 @@ def read(document: Any) -> Conversation:
     chat.task = find_task({"problem_statement": problem}) or chat.task
     chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
     return chat
-
-
-def _mark_task(message: Message, statement: str | None) -> Message:
-    """Return the first message as the harness's if it only repeats the task."""
-    if not statement or message.text.strip() != statement.strip():
-        return message
-    return replace(message, author="system", recipients=(message.sender,), sender="task")

@@ -13,7 +13,7 @@ from annotator.traces.conversation import (
     list_call_texts,
     read_parts,
 )
-from annotator.traces.records import get_dict, get_list, get_text, parse_time, walk_path
+from annotator.traces.records import get_dict, get_list, get_text, list_items, parse_time, walk_path
 
 documents = (dict, list)
 
@@ -29,13 +29,13 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    keys = get_dict(next(iter(_list_steps(document)), None)).keys()
+    keys = get_dict(next(iter(list_items(document, "steps")), None)).keys()
     return bool(_MARKS & keys and _OTHER_MARKS & keys) or keys == {"system_prompt"}
 
 
 def read(document: Any) -> Conversation:
     chat = Conversation()
-    for step in chat.list_objects(_list_steps(document), "step", "steps", _READ):
+    for step in chat.list_objects(list_items(document, "steps"), "step", "steps", _READ):
         for utterance in _read(step):
             if utterance.pieces or utterance.omitted:
                 chat.add(utterance, "steps")
@@ -65,7 +65,3 @@ def _read(step: dict[str, Any]) -> list[Utterance]:
 
 def _list_texts(*values: Any) -> list[str]:
     return [text for text in map(get_text, values) if text]
-
-
-def _list_steps(document: Any) -> list[Any]:
-    return get_list(document, "steps" if isinstance(document, dict) else None)
