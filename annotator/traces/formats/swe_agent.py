@@ -66,8 +66,8 @@ def read(document: Any) -> Conversation:
     consumed = ["history", "messages", "trajectory", "info", "trajectory_format"]
     consumed += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
     chat.read_attributes(document, consumed)
-    for key, place in _FACTS.items():
-        if (text := get_text(value := walk_path(info, place))) is not None:
+    for key, fact in _FACTS.items():
+        if (text := get_text(value := walk_path(info, fact))) is not None:
             chat.attributes[key] = value if isinstance(value, int) else text
     is_target = row and isinstance(document.get("target"), bool)
     chat.set_outcome(*((document["target"], "target") if is_target else read_outcome(document)))
