@@ -26,8 +26,8 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    is_atif = str(document.get("schema_version", "")).startswith("ATIF")
-    return is_atif and isinstance(document.get("steps"), list)
+    has_steps = isinstance(document.get("steps"), list)
+    return has_steps and str(document.get("schema_version", "")).startswith("ATIF")
 
 
 def identify(document: Any) -> str | None:

@@ -23,8 +23,8 @@ _READ = {
 
 
 def matches(record: Any) -> bool:
-    kind = get_text(record.get("type")) or ""
-    if kind.startswith("item."):
+    kind = record.get("type")
+    if isinstance(kind, str) and kind.startswith("item."):
         return "type" in get_dict(record, "item")
     return (kind == "thread.started" and "thread_id" in record) or kind == "turn.started"
 

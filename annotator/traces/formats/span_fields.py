@@ -273,7 +273,7 @@ def _find_time(item: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
         value = item.get(key)
         if isinstance(value, str) and value.isdecimal() and len(value) < 25:
             value = int(value)
-        if key.lower().endswith("nano") and isinstance(value, int):
+        if key.endswith(("nano", "Nano")) and isinstance(value, int):
             value = value / 1e9
         if (time := parse_time(value)) is not None:
             return time
