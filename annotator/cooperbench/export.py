@@ -2,25 +2,19 @@
 
 from typing import Any
 
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Trace
-
-name = "cooperbench-export"
+from annotator.traces.conversation import Conversation, read_chat
 
 
 def matches(document: Any) -> bool:
     """Whether a JSON document is such an export."""
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("messages"), list)
-        and ("total_messages" in document or "export_timestamp" in document)
-    )
+    is_export = "total_messages" in document or "export_timestamp" in document
+    return is_export and isinstance(document.get("messages"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
+def read(document: Any) -> Conversation:
     """Return the trace; raises UnreadableTrace for a message that is no object."""
     chat = read_chat(document["messages"], "messages")
     total = document.get("total_messages")
     if isinstance(total, int) and total != len(chat.messages):
         chat.problems.append(f"total_messages says {total}, {len(chat.messages)} found")
-    return chat.trace(name, trace_id, path)
+    return chat

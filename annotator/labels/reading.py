@@ -412,8 +412,8 @@ def _parse_whole(path: Path, data: bytes, name: str) -> Iterator[Content]:
 def _parse_parquet(path: Path, name: str) -> Iterator[Content]:
     try:
         contents = open_contents(str(path))
-        for n, row in enumerate(contents.rows() if isinstance(contents, Rows) else (), 1):
-            yield Record(f"{name}, record {n}", name_record(str(path), n), row)
+        for n, _, load in contents.records() if isinstance(contents, Rows) else ():
+            yield Record(f"{name}, record {n}", name_record(str(path), n), load())
     except AnnotatorError as error:
         yield str(error)
 

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from annotator.labels.model import ForeignLabel
 from annotator.traces.discover import TraceRef
-from annotator.traces.formats import identify
 
 
 class TraceIndex:
@@ -34,7 +33,7 @@ class TraceIndex:
             if trace.file and not trace.item and trace.records is None:
                 self._places[name_record(trace.file, trace.number)] = trace.id
             if trace.document is not None and not trace.is_folder:
-                own_id = identify(trace.reader, trace.document)
+                own_id = trace.reader.identify(trace.document)
                 if own_id and own_id != trace.id:
                     self._own_ids[trace.id] = own_id
                     names[own_id].add(trace.id)

@@ -124,6 +124,8 @@ class Conversation:
     task: str = ""  # what the run was asked, if the record has it
     ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)  # keys, by where they are
+    tasks: dict[str, str] = field(default_factory=dict)  # what each agent was asked
+    patches: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, utterance: Utterance, where: str) -> None:
         """Append a message, and its thoughts as steps; thoughts alone are no message."""
@@ -160,6 +162,22 @@ class Conversation:
         )
         self.messages.append(message)
 
+    def say(
+        self, where: str, sender: str, author: Author, *pieces: str | None, **fields: Any
+    ) -> None:
+        """Append a message of these texts."""
+        texts = [piece for piece in pieces if piece]
+        self.add(Utterance(sender, author, texts, **fields), where)
+
+    def list_objects(
+        self, items: Iterable[Any], noun: str, where: str = "", read: Collection[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Return items that must be objects; note their unread keys if they lie at a place."""
+        objects = [expect_object(item, f"{noun} {n}") for n, item in enumerate(items, 1)]
+        for fields in objects if where else ():
+            self.note_unread(where, fields, read)
+        return objects
+
     def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
         """Note the keys that hold something and are not in ``read`` (with the harmless ones)."""
         self.unread.update((where, key) for key in _list_unread(fields, read))
@@ -176,42 +194,39 @@ class Conversation:
     def read_outcome(self, record: Mapping[str, Any]) -> None:
         """Take the outcome of a record, and the attributes that name it."""
         passed, rule = read_outcome(record)
-        if rule:
-            rules = {} if rule == "passed" else {"outcome_rule": rule}
-            self.attributes |= {"passed": passed, **rules}
-        self.outcome = Outcome(passed=passed, merge=get_text(self.attributes.get("merge")))
+        merge = get_text(self.attributes.get("merge"))
+        self.set_outcome(passed, None if rule == "passed" else rule, merge=merge)
+        self.attributes |= {"passed": passed} if rule == "passed" else {}
+
+    def set_outcome(self, passed: bool | None, rule: str | None, **fields: Any) -> None:
+        """Set the outcome, and the attributes that name it and the rule that decided it."""
+        self.attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
+        self.outcome = Outcome(passed=passed, **fields)
 
     def set_attributes(self, **values: Any) -> None:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
 
-    def _describe_unread(self) -> Iterator[str]:
+    def describe_unread(self) -> None:
+        """Add a problem for the keys that were not read, those of one place and number together."""
         kinds: dict[tuple[str, int], list[str]] = {}
         for (where, key), n in self.unread.items():
             kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
         for (where, n), keys in kinds.items():
             names = f"key{'s' if len(keys) > 1 else ''} {list_first(sorted(keys), 12)}"
-            yield f"{where}: {names} left out ({format_count(n, 'time')})"
+            self.problems.append(f"{where}: {names} left out ({format_count(n, 'time')})")
+        self.unread.clear()
 
-    def _list_requests(self) -> Iterator[str]:
-        return (m.text for m in self.messages if m.author in ("human", "system"))
-
-    def trace(
-        self,
-        format: str,
-        trace_id: str,
-        path: str,
-        *,
-        tasks: Mapping[str, str] | None = None,
-        patches: Mapping[str, str] | None = None,
-    ) -> Trace:
-        """Return the trace of this conversation. ``tasks``: what each agent was asked."""
-        if self.task and not any(self.task in text for text in self._list_requests()):
-            tasks = {EVERYBODY: self.task, **(tasks or {})}
+    def trace(self, format: str, trace_id: str, path: str) -> Trace:
+        """Return the trace of this conversation."""
+        requests = (m.text for m in self.messages if m.author in ("human", "system"))
+        if self.task and not any(self.task in text for text in requests):
+            self.tasks = {EVERYBODY: self.task, **self.tasks}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
-        self.problems += self._describe_unread()
+        self.describe_unread()
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
+        tasks = self.tasks
         return Trace(
             id=trace_id,
             format=format,
@@ -219,13 +234,13 @@ class Conversation:
             messages=tuple(self.messages),
             patches={
                 replace_surrogates(agent): replace_surrogates(text)
-                for agent, text in (patches or {}).items()
+                for agent, text in self.patches.items()
             },
             outcome=self.outcome,
             attributes=self.attributes,
             problems=tuple(self.problems),
             read_steps=lambda: steps,
-            read_tasks=lambda: tasks or {},
+            read_tasks=lambda: tasks,
         )
 
 
@@ -305,16 +320,16 @@ def _list_results(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         names = _CALL_RETURNED if key in _CALLS else (*_CALL_RETURNED, *_PART_TEXTS)
         values = [flat[name] for name in dict.fromkeys(names) if flat.get(name)]
         values = [item] if key in _RESULTS and isinstance(item, str) else values
-        texts = [text for value in values for text in _write_result(value)]
+        texts = [
+            text
+            for value in values
+            for text in list(_list_inner_texts(value)) or [json.dumps(value, ensure_ascii=False)]
+        ]
         if texts:
             block = {"type": "tool_result", "content": texts}
             tool = get_first_text(flat, *_TOOL[:2])
             time = {key: fields[key] for key in _TIME if key in fields}
             yield {"role": "tool", "name": tool, "content": [block], **time}
-
-
-def _write_result(value: Any) -> list[str]:
-    return list(_list_inner_texts(value)) or [json.dumps(value, ensure_ascii=False)]
 
 
 def _drop_results(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -413,12 +428,12 @@ def _is_result(block: Any) -> bool:
         return False
     type_ = block.get("type")
     type_ = type_ if isinstance(type_, str) else ""
-    if _RESULT_TYPE.fullmatch(type_):
+    if _RESULT_TYPE.fullmatch(type_) or "tool_use_id" in block:
         return True
-    if "tool_use_id" in block or any(block.get(key) for key in _GEMINI_RESULTS):
+    if any(block.get(key) for key in _GEMINI_RESULTS):
         return True
-    is_call = _CALL_TYPE.fullmatch(type_) is not None
-    return not (is_call or block.get("text")) and any(block.get(key) for key in _RETURNED)
+    says = _CALL_TYPE.fullmatch(type_) or block.get("text")
+    return not says and any(block.get(key) for key in _RETURNED)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -521,20 +536,17 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
             parts.texts.append(call)
         elif isinstance(call, dict) and (not in_content or key == "invalid_tool_calls"):
             function = call.get("function", call.get("custom", call))
-            if isinstance(function, str):
-                function = call | {"name": function}  # Inspect's
-            parts.texts += list_call_texts(function)
+            function = call | {"name": function} if isinstance(function, str) else function
+            parts.texts += list_call_texts(function)  # a name is Inspect's
     parts.texts += list_call_texts(fields.get("function_call"))
     parts.texts = [text for text in parts.texts if text]
     return parts
 
 
 def _list_thoughts(block: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("thinking", "reasoning", "text"):
+    for key in ("thinking", "reasoning", "text", "content"):
         if text := get_text(block.get(key)):
             yield text
-    if text := get_text(block.get("content")):
-        yield text
     for key in ("summary", "content"):
         for inner in get_list(block, key):
             if isinstance(inner, dict) and (text := get_text(inner.get("text"))):

@@ -4,7 +4,7 @@ import glob
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,8 +17,6 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
-    Contents,
-    Document,
     JsonLines,
     Record,
     Rows,
@@ -29,8 +27,6 @@ from annotator.traces.files import (
 from annotator.traces.formats import (
     MAP_PREFIX,
     find_reader,
-    group,
-    identify,
     load_readers,
     split,
 )
@@ -102,17 +98,16 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
     load_readers(format)  # raises before a source is read
     ids: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for n, ref in enumerate(_discover(sources, format), 1):
-        if isinstance(ref, Ignored):
-            yield ref
-            continue
-        key = hash(ref.id)
-        if key in ids:
-            in_memory = isinstance(ref, TraceRef) and not ref.file
-            new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
-            reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
-            reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
-            ref = Unreadable(new_id, ref.path, reason)
-        ids.add(key)
+        if not isinstance(ref, Ignored):
+            if (key := hash(ref.id)) in ids:
+                in_memory = isinstance(ref, TraceRef) and not ref.file
+                new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
+                reason = f"a second trace with the id {ref.id!r}; give each its own, or name one"
+                reason = (
+                    ref.reason if isinstance(ref, Unreadable) else f"{reason} folder above both"
+                )
+                ref = Unreadable(new_id, ref.path, reason)
+            ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
 
@@ -125,54 +120,36 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
     document is an :class:`UnreadableTrace`.
     """
     for ref in _find_all(sources, format):
-        if not isinstance(ref, TraceRef):
-            continue
-        if ref.is_folder:
+        if isinstance(ref, TraceRef) and ref.is_folder:
             yield ref.path, ref.reader.name, None
-            continue
-        try:
-            records = _list_first_records(open_contents(ref.file), format)
-            if together := _find_grouping(records, format):
-                yield ref.path, together.name, _load_first(records)
-                continue
-            documents = [load() for _, _, load in records]
-            pairs = [(document, find_reader(document, format)) for document in documents]
-            for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
-                yield ref.path, reader and reader.name, document
-        except UnreadableTrace as error:
-            yield ref.path, None, error
-
-
-def _load_first(records: Iterable[Record]) -> Any:
-    """Return the first of some records that can be read."""
-    for _, _, load in records:
-        with suppress(UnreadableTrace):
-            return load()
-    return None
-
-
-def _list_first_records(contents: Contents, format: str) -> list[Record]:
-    """Return the first records of a file, or its documents as records."""
-    if isinstance(contents, Document):
-        documents, _ = _load_documents(contents, format)
-        contents = Rows("", lambda: documents)
-    return list(islice(contents.records(), _PEEK))
+        elif isinstance(ref, TraceRef):
+            try:
+                records = list(
+                    islice(open_records(ref.file, stamp_file(ref.file), format)[0].records(), _PEEK)
+                )
+                if together := _find_grouping(records, format):
+                    yield ref.path, together[0].name, together[1]
+                    continue
+                documents = [load() for _, _, load in records]
+                pairs = [(find_reader(document, format), document) for document in documents]
+                for reader, document in sorted(pairs, key=lambda pair: pair[0] is not None)[:1]:
+                    yield ref.path, reader and reader.name, document
+            except UnreadableTrace as error:
+                yield ref.path, None, error
 
 
 def list_folder(folder: str | Path) -> Names:
     """Return the names in a folder. Raises :class:`OSError` if it may not be listed."""
-    folders: list[str] = []
-    files: list[str] = []
-    links: list[str] = []
+    folders, files, links = set[str](), set[str](), set[str]()
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
                 is_folder = entry.is_dir()
             except OSError:  # a link to itself
                 is_folder = False
-            (folders if is_folder else files).append(entry.name)
+            (folders if is_folder else files).add(entry.name)
             if entry.is_symlink():
-                links.append(entry.name)
+                links.add(entry.name)
     return Names(frozenset(folders), frozenset(files), frozenset(links))
 
 
@@ -208,10 +185,8 @@ def find_files(
         raise AnnotatorError(f"no file matches {path}")
     for match in matches:
         if not match.is_dir():
-            ref = _find_run(match, root, format)
-            yield from _visit(
-                ref or _check_links(_make_file_ref(match, root), [match], root), visited
-            )
+            file = _make_file_ref(match, root, root)
+            yield from _visit(_find_run(match, root, format) or file, visited)
         elif match.is_symlink() and glob.has_magic(parts[-1]):
             yield Ignored(str(match), _LINKED)
         else:
@@ -315,9 +290,7 @@ def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Disc
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):
-                    file = Path(folder, name)
-                    ref = _check_links(_make_file_ref(file, root), [file], top)
-                    yield from _visit(ref, visited)
+                    yield from _visit(_make_file_ref(Path(folder, name), root, top), visited)
                 else:
                     others[Path(name).suffix.lower() or name] += 1
     if others:
@@ -350,8 +323,11 @@ def _find_earlier(path: str, visited: Visited) -> str | None:
     return earlier
 
 
-def _make_file_ref(path: Path, root: Path) -> TraceRef:
-    return TraceRef(replace_surrogates(path.relative_to(root).as_posix()), str(path), str(path))
+def _make_file_ref(path: Path, root: Path, inside: Path | None = None) -> Any:
+    """Return a file with its path below ``root``; Unreadable if a link that leaves ``inside``."""
+    name = replace_surrogates(path.relative_to(root).as_posix())
+    ref = TraceRef(name, str(path), str(path))
+    return _check_links(ref, [path], inside) if inside else ref
 
 
 def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
@@ -378,9 +354,8 @@ def _make_run_ref(
     else:
         below = Path(folder).relative_to(root).as_posix()
         below = parts[-1] if below == "." else below
-    ref = TraceRef(
-        replace_surrogates(below), folder, folder, reader, is_folder=True, document=names
-    )
+    below = replace_surrogates(below)
+    ref = TraceRef(below, folder, folder, reader, is_folder=True, document=names)
     return _check_links(ref, [Path(folder, name) for name in sorted(names.links)], inside)
 
 
@@ -389,8 +364,8 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
     for file in files:
         try:
             if file.is_symlink() and not file.resolve(strict=True).is_relative_to(inside.resolve()):
-                problem = f"{file.name}: a link that leaves the given folder"
-                return Unreadable(ref.id, ref.path, problem)
+                problem = "a link that leaves the given folder"
+                return Unreadable(ref.id, ref.path, f"{file.name}: {problem}")
         except (OSError, RuntimeError):  # RuntimeError: a link to itself
             return Unreadable(ref.id, ref.path, f"{file.name}: a link that leads nowhere")
     return ref
@@ -398,10 +373,8 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
 
 def _find_folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     """Return the format that reads a folder with these files, or None."""
-    name = folder.rpartition(os.sep)[2]
-    return next(
-        (reader for reader in load_readers(format).folders if reader.claims(name, files)), None
-    )
+    name, readers = folder.rpartition(os.sep)[2], load_readers(format).folders
+    return next((reader for reader in readers if reader.claims(name, files)), None)
 
 
 # --- records of a file
@@ -416,41 +389,46 @@ def stamp_file(path: str) -> tuple[int, int] | None:
     return info.st_mtime_ns, info.st_size
 
 
-@lru_cache(maxsize=2)  # the traces of a file are read one after another
+@lru_cache(maxsize=1)  # the traces of a file are read one after another
+def open_records(
+    file: str, stamp: tuple[int, int] | None, format: str
+) -> tuple[JsonLines | Rows, bool]:
+    """Return the records of a file with this stamp, and whether it is one document, the only one.
+
+    Raises:
+        UnreadableTrace: it cannot be opened, or is a document that cannot be read.
+    """
+    contents = open_contents(file)
+    if isinstance(contents, JsonLines) or not isinstance(contents.rows, list):
+        return contents, False
+    [document] = contents.rows
+    is_list = isinstance(document, list) and document and not find_reader(document, format)
+    return Rows("", document if is_list else [document]), not is_list
+
+
+@lru_cache(maxsize=2)
 def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
-    """Return the records of a file by number; raises UnreadableTrace."""
-    contents = open_contents(file)
-    if not isinstance(contents, Document):
+    """Return the records of a file of grouped ones by number; raises UnreadableTrace."""
+    contents, _ = open_records(file, stamp, format)
+    if isinstance(contents, JsonLines) or not isinstance(contents.rows, list):
         return copy_records(contents)
-    documents, _ = _load_documents(contents, format)
-    items = [item for document in documents for item in split(reader, document)]
-    return Rows("", lambda: items)
-
-
-def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
-    """Return the documents in a file, and whether it is a list of documents."""
-    document = contents.load()
-    is_list = isinstance(document, list) and not find_reader(document, format)
-    return (document if is_list else [document]), is_list
+    return Rows("", [item for document in contents.rows for item in split(reader, document)])
 
 
 def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
     """Yield the traces in a file or data set."""
-    contents = open_contents(file.file)
     file = replace(file, stamp=stamp_file(file.file))
-    if isinstance(contents, Document):
-        documents, is_list = _load_documents(contents, format)
-        if not is_list or not documents:
-            yield from _discover_in_document(file, documents and documents[0], format)
-            return
-        contents = Rows("", lambda: documents)
+    contents, is_single = open_records(file.file, file.stamp, format)
+    if is_single:
+        yield from _discover_in_document(file, contents.at(1, 0), format)
+        return
     records = contents.records()
     peek = list(islice(records, _PEEK))
-    if reader := _find_grouping(peek, format):
+    if together := _find_grouping(peek, format):
         del peek, records
-        yield from _discover_in_groups(file, reader, format)
+        yield from _discover_in_groups(file, together[0], format)
         return
     rest = chain(peek, records)
     del peek
@@ -466,14 +444,15 @@ def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
         yield Ignored(file.path, "it holds no records")
 
 
-def _find_grouping(records: list[Record], format: str) -> Any | None:
-    """Return the format of the first known record if it groups records into traces, else None."""
+def _find_grouping(records: list[Record], format: str) -> tuple[Any, Any] | None:
+    """Return the first known record after its format, if that groups records, else None."""
     for _, _, load in records:
         with suppress(UnreadableTrace):
             document = load()
             if reader := find_reader(document, format):
                 items = split(reader, document)
-                return reader if items and group(reader, items[0]) is not None else None
+                grouped = items and reader.group(items[0]) is not None
+                return (reader, document) if grouped else None
     return None
 
 
@@ -489,15 +468,14 @@ def _discover_in_document(
             yield Ignored(path, _describe(document, format))
             return
         items = split(reader, document)
-        if items and group(reader, items[0]) is not None:
-            if not number:
-                yield from _discover_in_groups(file, reader, format)
-                return
-            problem = f"a part of a trace ({reader.name}) among whole traces"
-            raise UnreadableTrace(problem)
+        if items and reader.group(items[0]) is not None:
+            if number:
+                raise UnreadableTrace(f"a part of a trace ({reader.name}) among whole traces")
+            yield from _discover_in_groups(file, reader, format)
+            return
         by_path = not number and not file.by_itself
-        is_single = getattr(reader, "split", None) is None
-        ids = [None if is_single and by_path else identify(reader, item) for item in items]
+        is_single = reader.split is None
+        ids = [None if is_single and by_path else reader.identify(item) for item in items]
     except UnreadableTrace as error:
         yield Unreadable(fallback, path, str(error))
         return
@@ -536,11 +514,11 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
     for n, offset, load in index.records():
         try:
             items = split(reader, load())
-            keys = dict.fromkeys(group(reader, item) for item in items)  # in their order
+            keys = dict.fromkeys(reader.group(item) for item in items)  # in their order
         except UnreadableTrace as error:
             broken.append((n, str(error)))
             continue
-        if None in keys and getattr(reader, "takes_records_apart", False):
+        if None in keys and reader.takes_records_apart:
             singles.extend((n, offset))
             continue
         for key in keys:
@@ -548,11 +526,12 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
     for n, offset in zip(singles[::2], singles[1::2], strict=True):  # traces by themselves
         yield from _discover_in_document(file, index.at(n, offset), format, n, offset)
     trace_ids = [key for key in groups if key]
-    if "" in groups and len(trace_ids) > 1:
-        strays = format_count(len(groups.pop("")) // 2, "record")
-        yield Ignored(file.path, f"{strays} without the id of one of its {len(trace_ids)} traces")
-    elif "" in groups and trace_ids:
-        merged = groups.pop("") + groups[trace_ids[0]]
+    strays = groups.pop("") if "" in groups and trace_ids else None
+    if strays and len(trace_ids) > 1:
+        count = format_count(len(strays) // 2, "record")
+        yield Ignored(file.path, f"{count} without the id of one of its {len(trace_ids)} traces")
+    elif strays:
+        merged = strays + groups[trace_ids[0]]
         pairs = sorted(set(zip(merged[::2], merged[1::2], strict=True)))
         groups[trace_ids[0]] = array("Q", chain.from_iterable(pairs))
     reasons = "; ".join(reason for _, reason in broken[:3])

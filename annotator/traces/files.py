@@ -30,7 +30,6 @@ from annotator.base.files import (
     read_whole,
 )
 from annotator.base.text import decode, find_repeated
-from annotator.traces.crewai_log import is_log_line, read_log
 from annotator.traces.records import parse_json, parse_nested
 
 SUFFIXES = frozenset(
@@ -101,30 +100,6 @@ def has_trace_suffix(file: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A file that is one JSON document."""
-
-    path: str
-
-    def load(self) -> Any:
-        """Return the document; raises UnreadableTrace."""
-        with _open(self.path) as (file, encoding):
-            data = read_whole(file)
-            text = data.decode(encoding, errors="replace") if encoding else data
-            try:
-                return parse_json(text, Path(self.path).name)
-            except UnreadableTrace:
-                from annotator.traces.formats import framework_log  # only for what is no JSON
-
-                document = {framework_log.KEY: text if isinstance(text, str) else decode(text)}
-                if framework_log.matches(document):
-                    return document
-                if document[framework_log.KEY].lstrip()[:1].isalnum():
-                    raise UnreadableTrace(f"{Path(self.path).name}: {_PLAIN_TEXT}") from None
-                raise
-
-
-@dataclass(frozen=True, slots=True)
 class JsonLines:
     """A file of JSON documents, each on a line."""
 
@@ -157,29 +132,27 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records that are found by their number only, in order."""
+    """Records that are found by their number only, in order; in a list, those in memory."""
 
     name: str
-    rows: Callable[[], Iterable[Any]]
+    rows: list[Any] | Callable[[], Iterable[Any]]
 
     def records(self) -> Iterator[Record]:
         """Yield the records; raises UnreadableTrace, for the hub AnnotatorError."""
-        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(self.rows(), 1))
+        rows = self.rows if isinstance(self.rows, list) else self.rows()
+        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(rows, 1))
 
     def at(self, number: int, _: int) -> Any:
         """Return a record; raises as :meth:`records`."""
-        rows = self.rows()
-        n = number - 1
-        for row in rows[n:number] if isinstance(rows, list) else islice(rows, n, None):
+        if isinstance(self.rows, list):
+            return self.rows[number - 1]
+        for row in islice(self.rows(), number - 1, None):
             return row
         raise UnreadableTrace(f"{self.name}, record {number}: gone")
 
 
-Contents = Document | JsonLines | Rows
-
-
-def open_contents(path: str) -> Contents:
-    """Return the document or the records of a file or data set; raises UnreadableTrace."""
+def open_contents(path: str) -> JsonLines | Rows:
+    """Return the records of a file or data set, or its one document; raises UnreadableTrace."""
     name = Path(path).name
     if path.startswith("hf://"):
         return Rows(path, lambda: _read_hub(path))
@@ -203,16 +176,28 @@ def open_contents(path: str) -> Contents:
         first, second = next(lines, ""), next(lines, "")
     if not first:
         raise UnreadableTrace(f"{name}: empty file")
-    if is_log_line(first):
-        return Rows(name, lambda: _read_text_log(path))
     if _are_lines(first, second, suffix in _LINES):
         return JsonLines(path, name, seekable)
-    return Document(path)
+    return Rows(name, [_load_document(path)])
 
 
-def _read_text_log(path: str) -> Iterator[Any]:
+def _load_document(path: str) -> Any:
+    """Return the JSON document in a file, or the log as text."""
     with _open(path) as (file, encoding):
-        yield from read_log(_read_lines(file, encoding))
+        data = read_whole(file)
+    text = data.decode(encoding, errors="replace") if encoding else data
+    try:
+        return parse_json(text, Path(path).name)
+    except UnreadableTrace:
+        from annotator.traces.formats import crewai, framework_log  # only for what is no JSON
+
+        text = text if isinstance(text, str) else decode(text)
+        document = crewai.parse_log(text) or {framework_log.KEY: text}
+        if isinstance(document, list) or framework_log.matches(document):
+            return document
+        if text.lstrip()[:1].isalnum():
+            raise UnreadableTrace(f"{Path(path).name}: {_PLAIN_TEXT}") from None
+        raise
 
 
 def copy_records(contents: JsonLines | Rows) -> JsonLines:
@@ -232,6 +217,10 @@ def copy_records(contents: JsonLines | Rows) -> JsonLines:
     return JsonLines(str(copy), contents.name, scratch=scratch)
 
 
+def _stringify(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
 def _are_lines(first: str, second: str, has_suffix: bool) -> bool:
     """Whether a file with these first lines is JSON on lines."""
     if not second:
@@ -247,10 +236,6 @@ def _is_json(text: str, *, containers: bool = False) -> bool:
     except UnreadableTrace:
         return False
     return isinstance(value, dict | list) or not containers
-
-
-def _stringify(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _find_suffix(path: str) -> str:

@@ -2,38 +2,32 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import describe_validation, sanitize_line
 from annotator.traces.model import Message, Outcome, Step, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class _TraceLine:
+class _TraceLine(BaseModel):
     id: str
     format: str
     path: str
     messages: tuple[Message, ...]
-    patches: Mapping[str, str]
+    patches: dict[str, str]
     outcome: Outcome
-    attributes: Mapping[str, Any]
+    attributes: dict[str, Any]
     problems: tuple[str, ...]
-    tasks: Mapping[str, str] | str
-    steps: Mapping[str, tuple[Step, ...]] | str
+    tasks: dict[str, str] | str  # or why they cannot be read
+    steps: dict[str, tuple[Step, ...]] | str
 
 
 def dump_trace(trace: Trace) -> str:
     """Return a trace as a line of JSON without a line break, for :func:`load_trace`."""
-    line = {
-        **{name: getattr(trace, name) for name in ("id", "format", "path", "messages", "outcome")},
-        "patches": dict(trace.patches),
-        "attributes": dict(trace.attributes),
-        "problems": trace.problems,
-        "tasks": _read(trace, "tasks"),
-        "steps": _read(trace, "steps"),
-    }
+    line = {name: _read(trace, name) for name in _TraceLine.model_fields}
     # ASCII, so that half a character in a text comes back as it is.
     return json.dumps(line, default=_dump_fields)
 
@@ -44,39 +38,24 @@ def load_trace(line: str) -> Trace:
     Raises:
         UnreadableTrace: the line is no such trace.
     """
-    from pydantic import TypeAdapter, ValidationError
-
-    global _adapter
-    _adapter = _adapter or TypeAdapter(_TraceLine)
     try:
-        content: _TraceLine = _adapter.validate_python(json.loads(line))
+        fields: dict[str, Any] = dict(_TraceLine.model_validate(json.loads(line)))
     except ValidationError as error:
         raise UnreadableTrace(f"not a trace of ours: {describe_validation(error)}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableTrace(f"not a line of JSON: {sanitize_line(str(error), 200)}") from error
-    return Trace(
-        content.id,
-        content.format,
-        content.path,
-        content.messages,
-        content.patches,
-        content.outcome,
-        content.attributes,
-        content.problems,
-        lambda: _get_parts(content.steps),
-        lambda: _get_parts(content.tasks),
-    )
+    steps, tasks = (partial(_get_parts, fields.pop(name)) for name in ("steps", "tasks"))
+    return Trace(**fields, read_steps=steps, read_tasks=tasks)
 
 
 def _read(trace: Trace, name: str) -> Any:
-    """Return the steps or tasks, or the reason why they cannot be read, as text."""
     try:
-        return dict(getattr(trace, name))
-    except UnreadableTrace as error:
+        return getattr(trace, name)
+    except UnreadableTrace as error:  # of its steps or tasks
         return str(error)
 
 
-def _get_parts(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def _get_parts(value: dict[str, Any] | str) -> dict[str, Any]:
     if isinstance(value, str):
         raise UnreadableTrace(value)
     return value
@@ -86,6 +65,3 @@ def _dump_fields(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in value.__slots__}
-
-
-_adapter: Any = None  # built when the first line is read

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import Conversation, Utterance, read_parts
+from annotator.traces.formats import Reader
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,
@@ -22,6 +22,7 @@ from annotator.traces.records import (
     get_list,
     get_text,
     name_type,
+    parse_cell,
     parse_nested,
     parse_number,
     parse_time,
@@ -39,6 +40,7 @@ _SIGNS = {
     ">": lambda left, right: left > right,
     "<": lambda left, right: left < right,
 }
+_TEAM = ("features", "pair", "agents", "strategy")
 # Keys of a message that tell who wrote it, or where it stands.
 _HARMLESS = ("id", "index", "n", "turn", "role", "type", "name", "from", "source", "sender")
 
@@ -87,7 +89,7 @@ class Map(BaseModel):
         return [value] if isinstance(value, str) else value
 
 
-class MapReader:
+class MapReader(Reader):
     """The reader of one :class:`Map`; ``origin`` names its file and SHA-256 for ``run.json``."""
 
     name = "map"
@@ -100,13 +102,16 @@ class MapReader:
 
     def matches(self, document: Any) -> bool:
         """Whether a document has the messages, or the text of one, where the map says."""
-        if not isinstance(document, dict):
-            return False
         if self.keys.records is not None:
             return bool(self._split(document))
         if self.keys.messages is None:
-            return walk_path(document, self.keys.text) is not None
+            return self._find(document, "text") is not None
         return self._has_list(document)
+
+    def _find(self, record: Any, key: str) -> Any:
+        """Return the value at the path under a key of the map; None without a path."""
+        path = getattr(self.keys, key)
+        return walk_path(record, path) if path else None
 
     def _split(self, document: Any) -> list[Any]:
         """Return the records in a document, which are traces or messages."""
@@ -133,37 +138,34 @@ class MapReader:
     def group(self, record: Any) -> str | None:
         """Return the id that records of one trace share; None if each is a trace."""
         if self.keys.group_by is not None:
-            return get_text(walk_path(record, self.keys.group_by)) or ""
+            return get_text(self._find(record, "group_by")) or ""
         return "" if self.keys.messages is None else None
 
     def identify(self, document: Any) -> str | None:
         """Return the record's own id."""
-        if self.keys.id is not None:
-            return get_text(walk_path(document, self.keys.id))
-        return find_record_id(document)
+        has_path = self.keys.id is not None
+        return get_text(self._find(document, "id")) if has_path else find_record_id(document)
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace of a record or a group; UnreadableTrace if the map finds no text."""
         records = document if isinstance(document, list) else [document]
-        items = [item for record in records for item in self._list_messages(record)]
-        chat = self._converse(items)
-        first = records[0] if isinstance(records[0], dict) else {}
-        passed, rule = self._read_outcome(first)
-        paths = {key: getattr(self.keys, key) for key in ("features", "pair", "agents", "strategy")}
-        run, lists = read_pair_and_team({k: walk_path(first, path) for k, path in paths.items()})
+        chat = self._converse([item for record in records for item in self._list_messages(record)])
+        first = get_dict(records[0])
+        run, lists = read_pair_and_team({key: self._find(first, key) for key in _TEAM})
         varying = set() if self.keys.messages else _find_varying(list(map(get_dict, records)))
         fixed = {key: value for key, value in first.items() if key not in varying}
-        self._read_attributes(fixed, chat, [paths[key] for key in lists])
-        if merge := get_text(walk_path(first, self.keys.merge)):
+        self._read_attributes(fixed, chat, [getattr(self.keys, key) for key in lists])
+        if merge := get_text(self._find(first, "merge")):
             chat.attributes["merge"] = merge
+        passed, rule = self._read_outcome(first)
         if passed is not None:
             rules = {} if rule == "passed" else {"outcome_rule": rule}
             chat.attributes |= {"passed": passed} | rules
         texts = (get_text(walk_path(first, key)) for key in self.keys.outcome)
         error = "\n".join(text for text in texts if text) or None
         chat.outcome = Outcome(passed=passed, merge=merge, error=error, **run)
-        patches = self._read_patches(first, chat)
-        return chat.trace(self.name, trace_id, path, patches=patches)
+        chat.patches = self._read_patches(first, chat)
+        return chat.trace(self.name, trace_id, path)
 
     def _list_messages(self, record: Any) -> list[tuple[str | None, Any]]:
         """Return the messages, each with the key that the map's ``*`` stands for."""
@@ -184,17 +186,14 @@ class MapReader:
         objects = [expect_object(item, f"message {n}") for n, (_, item) in enumerate(items, 1)]
         flags = {"has_roles": has_role_words(objects), "has_names": has_named_speakers(objects)}
         owners = [owner for owner, _ in items]
-        utterances = [
-            self._read_message(item, owner, flags)
-            for owner, item in zip(owners, objects, strict=True)
-        ]
+        pairs = zip(owners, objects, strict=True)
+        utterances = [self._read_message(item, owner, flags) for owner, item in pairs]
         if len(set(owners)) > 1:
             if all(utterance.time is not None for utterance in utterances):
                 utterances.sort(key=lambda utterance: utterance.time or 0.0)
             else:
-                chat.problems.append(
-                    f"{where}: not all messages have a time: one list after another"
-                )
+                problem = "not all messages have a time: one list after another"
+                chat.problems.append(f"{where}: {problem}")
         for utterance in utterances:
             chat.add(utterance, where)
         self._note_unread(objects, chat)
@@ -206,36 +205,30 @@ class MapReader:
         self, item: Mapping[str, Any], owner: str | None, flags: Mapping[str, bool]
     ) -> Utterance:
         keys = self.keys
-        parts = read_parts(parse_nested(walk_path(item, keys.text)))
-        sender = get_text(walk_path(item, keys.sender)) or ""
-        role = get_text(walk_path(item, keys.author)) if keys.author else None
-        sender = sender or role or ""
+        parts = read_parts(parse_nested(self._find(item, "text")))
+        role = get_text(self._find(item, "author"))
+        sender = get_text(self._find(item, "sender")) or role or ""
         author = keys.authors.get(sender) or keys.authors.get(role or "")
         if author is None and role is not None:
             author = classify_word(role) or ("agent" if sender and not owner else "unknown")
         if author is None:
-            fields = item if keys.sender in item else {"sender": sender}
-            fields = (
-                {**item, "sender": ""} if owner and not sender else {**fields, "sender": sender}
-            )
+            is_whole = keys.sender in item or (owner and not sender)
+            fields = {**(item if is_whole else {}), "sender": sender}
             author = find_author(fields, **flags)
             author = "agent" if owner and not sender and author == "unknown" else author
-        to = walk_path(item, keys.recipients) if keys.recipients else None
+        to = self._find(item, "recipients")
         names = [get_text(name) for name in (to if isinstance(to, list) else [to])]
         if owner and author == "agent" and (not sender or classify_word(sender) == "agent"):
             sender = owner
         elif owner:
             sender = sender or get_text(item.get("role")) or ""
             names = names if any(names) or author == "agent" else [owner]
-        return Utterance(
+        return parts.utter(
             sender,
             "tool" if parts.has_result else author,
-            parts.texts,
-            tuple(name for name in names if name),
-            parse_time(walk_path(item, keys.time)) if keys.time else None,
-            get_text(walk_path(item, keys.kind)) if keys.kind else None,
-            parts.reasoning,
-            parts.omitted,
+            parse_time(self._find(item, "time")),
+            recipients=tuple(name for name in names if name),
+            kind=get_text(self._find(item, "kind")),
         )
 
     def _note_unread(self, objects: Sequence[Mapping[str, Any]], chat: Conversation) -> None:
@@ -291,9 +284,7 @@ class MapReader:
             chat.task = find_task(record)
 
     def _read_patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
-        if self.keys.patches is None:
-            return {}
-        value = parse_nested(walk_path(record, self.keys.patches))
+        value = parse_nested(self._find(record, "patches"))
         if isinstance(value, dict):
             return {agent: get_text(patch) or "" for agent, patch in value.items()}
         if value is not None:

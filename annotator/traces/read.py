@@ -6,8 +6,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Union
@@ -25,10 +25,11 @@ from annotator.traces.discover import (
     find_files,
     index_records,
     list_folder,
+    open_records,
     stamp_file,
 )
-from annotator.traces.files import Document, JsonLines, has_lines_suffix, open_contents
-from annotator.traces.formats import group, load_readers, split
+from annotator.traces.files import JsonLines, has_lines_suffix
+from annotator.traces.formats import load_readers, split
 from annotator.traces.model import Trace
 from annotator.traces.shard import Listing, Shard
 
@@ -51,20 +52,17 @@ _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 def read_traces(
     sources: TraceSource, format: str = "auto", *, keep: Callable[[str, bool], bool] | None = None
 ) -> Iterator[TraceOrProblem]:
-    """Yield every trace below ``sources``: folders, files, globs, their URLs (``s3://...``), or
-    ``hf://org/name[:split]``. A trace among the sources is yielded as it is.
+    """Yield every trace below ``sources``, one in memory at a time, in their order, then by path.
 
-    One trace is in memory at a time. The order is that of the sources, then of the paths. A second
-    trace with an id already seen is yielded as :class:`Unreadable`. Trace ids are: the path below
-    the folder named ``logs`` for run folders; else, for a file with one trace, its path below the
-    given folder; else the record's own id (``file:line`` if it has none).
+    A trace among the sources is yielded as it is, a second one with an id as :class:`Unreadable`.
+    Trace ids are: the path below the folder named ``logs`` for run folders; else, for a file with
+    one trace, its path below the given folder; else the record's own id, or ``file:line``.
 
     Args:
-        sources: a path, or several paths and traces.
-        format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
-            name, or ``module:name``.
-        keep: called before a trace is read, with its id and True, or with the path of an ignored
-            file and False. Only where it returns True is the trace or file yielded.
+        sources: folders, files, globs, their URLs, ``hf://org/name[:split]``, and traces.
+        format: a name of ``FORMATS``, ``auto``, or a plug-in's name or ``module:name``.
+        keep: called with the id of a trace and True before it is read, or with the path of an
+            ignored file and False; if it returns False, that is not yielded.
 
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
@@ -99,14 +97,12 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
 
 
 def _read_folder(ref: TraceRef) -> Trace:
-    names = ref.document
-    if names is None:
-        try:
-            names = list_folder(ref.file)
-        except OSError as error:
-            raise UnreadableTrace(f"folder: {error.strerror or error}") from error
-        if not ref.reader.claims(Path(ref.file).name, names.files):
-            raise UnreadableTrace("folder: there is no run in it any more")
+    try:
+        names = ref.document or list_folder(ref.file)
+    except OSError as error:
+        raise UnreadableTrace(f"folder: {error.strerror or error}") from error
+    if ref.document is None and not ref.reader.claims(Path(ref.file).name, names.files):
+        raise UnreadableTrace("folder: there is no run in it any more")
     trace: Trace = ref.reader.read(ref.file, names.files | names.folders, ref.id)
     return trace if trace.path == ref.path else replace(trace, path=ref.path)
 
@@ -117,25 +113,15 @@ def _load(ref: TraceRef, format: str) -> Any:
         reason = "changed since it was listed, or gone; start again"
         raise UnreadableTrace(f"{Path(ref.file).name}: {reason}")
     if ref.records is None:
-        contents = open_contents(ref.file)
-        if isinstance(contents, Document):
-            document = _load_document(contents, ref.stamp)
-            document = document[ref.number - 1] if ref.number else document
-        else:
-            document = contents.at(ref.number, ref.offset)
+        contents, _ = open_records(ref.file, ref.stamp, format)
+        document = contents.at(ref.number or 1, ref.offset)
         return split(ref.reader, document)[ref.item - 1] if ref.item else document
     index = index_records(ref.file, ref.stamp, ref.reader, format)
     records = []
     for n, offset in zip(ref.records[::2], ref.records[1::2], strict=True):
         items = split(ref.reader, index.at(n, offset))
-        records += [item for item in items if not ref.key or group(ref.reader, item) == ref.key]
+        records += [item for item in items if not ref.key or ref.reader.group(item) == ref.key]
     return records
-
-
-@lru_cache(maxsize=1)  # the traces of a file are asked for one after another
-def _load_document(contents: Document, _: tuple[int, int] | None) -> Any:
-    """Return the document in a file with this stamp."""
-    return contents.load()
 
 
 def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
@@ -148,12 +134,8 @@ def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
         return (match[1] if pattern.groups else match[0]) or name if match else name
 
     messages = tuple(
-        replace(
-            message,
-            sender=rename(message.sender),
-            recipients=tuple(map(rename, message.recipients)),
-        )
-        for message in trace.messages
+        replace(item, sender=rename(item.sender), recipients=tuple(map(rename, item.recipients)))
+        for item in trace.messages
     )
     ends = tuple(replace(end, agent=rename(end.agent)) for end in trace.outcome.agents)
     return replace(trace, messages=messages, outcome=replace(trace.outcome, agents=ends))
@@ -170,9 +152,7 @@ def check_exists(source: str) -> None:
 
 
 def check_source(source: str) -> None:
-    """Raise :class:`AnnotatorError` if a source does not exist or cannot be read: a pipe, a device,
-    a closed folder.
-    """
+    """Raise :class:`AnnotatorError` if a source does not exist or cannot be read, like a pipe."""
     check_exists(source)
     path = localize(source)
     if is_hub(source) or not os.path.lexists(path):  # a glob
@@ -192,8 +172,8 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
             if isinstance(ref, TraceRef) and not ref.is_folder and has_lines_suffix(ref.file):
                 with suppress(UnreadableTrace):
                     total += sum(1 for _ in JsonLines(ref.file, "", seekable=False).records())
-            elif not isinstance(ref, Ignored):
-                total += 1
+            else:
+                total += not isinstance(ref, Ignored)
     return total
 
 
@@ -221,29 +201,21 @@ class ProblemKinds:
 # --- traces as a value, and by id
 
 
+@dataclass(eq=False)
 class Traces:
-    """Traces of some sources, in their order. You can iterate them any number of times. One trace
-    is in memory at a time. Traces that cannot be read are left out; :attr:`problems` lists them.
+    """Traces of some sources, in their order, any number of times. One is in memory at a time.
 
-    ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
-    ``shard`` only its traces are read, out of the first ``limit``; ``listing`` counts those of all
-    shards.
+    Traces that cannot be read are left out; :attr:`problems` lists them. ``redacted``: without
+    addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a ``shard`` only its traces
+    are read, out of the first ``limit``; ``listing`` counts those of all shards.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[str | Trace],
-        format: str = "auto",
-        shard: Shard | None = None,
-        redacted: bool = False,
-        limit: int | None = None,
-    ) -> None:
-        self.sources = tuple(sources)
-        self.format = format
-        self.shard = shard
-        self.redacted = redacted
-        self.limit = limit
-        self.listing = Listing()
+    sources: Sequence[str | Trace]
+    format: str = "auto"
+    shard: Shard | None = None
+    redacted: bool = False
+    limit: int | None = None
+    listing: Listing = field(default_factory=Listing, init=False)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -251,12 +223,7 @@ class Traces:
         return tuple(source for source in self.sources if isinstance(source, str))
 
     def find(self) -> Iterator[TraceOrProblem]:
-        """Yield every trace, unreadable trace and ignored file. A second trace with an id is
-        :class:`Unreadable`.
-
-        Raises:
-            AnnotatorError: as :func:`annotator.traces.read_traces`.
-        """
+        """Yield every trace, unreadable trace and ignored file, as :func:`read_traces` does."""
         self.listing = Listing()
         keep = self._keeps if self.shard else None
         items = read_traces(self.sources, self.format, keep=keep)
@@ -325,9 +292,10 @@ class Traces:
 def load_traces(
     *sources: TraceSource, format: str = "auto", shard: Shard | None = None, redact: bool = False
 ) -> Traces:
-    """Return the traces of some sources: paths (``str`` or ``os.PathLike``), traces, or iterables
-    of them; nothing is read yet. A bare string is one source. ``shard``: only those of one share.
-    ``redact``: e-mail addresses, keys and tokens are covered in all texts, by as many characters.
+    """Return the traces of some sources: paths, traces, or iterables of them; nothing is read yet.
+
+    ``shard``: only those of one share. ``redact``: e-mail addresses, keys and tokens are covered in
+    all texts, by as many characters.
 
     Raises:
         AnnotatorError: a source does not exist.
@@ -347,19 +315,20 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         elif isinstance(source, (str, os.PathLike)):
             check_exists(os.fspath(source))
             yield os.fspath(source)
-        elif isinstance(source, Iterable) and not (
-            isinstance(source, (Mapping, bytes))
+        elif (
+            not isinstance(source, Iterable)
+            or isinstance(source, (Mapping, bytes))
             or hasattr(source, "columns")
             or hasattr(source, "column_names")
         ):
-            yield from _flatten(source, redacted)
-        else:
             raise TypeError(
                 "a source of traces is a path, a trace, or several; found"
                 f" {type(source).__name__}. Write the records to a file, then read it:\n"
                 f"    {_WRITING.get(type(source).__module__.partition('.')[0], _WRITE)}\n"
                 '    load_traces("traces.jsonl")'
             )
+        else:
+            yield from _flatten(source, redacted)
 
 
 class Library:

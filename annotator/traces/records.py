@@ -1,10 +1,12 @@
 """Values of JSON records: texts, times, ids, outcomes and facts to group by."""
 
+import ast
 import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -13,6 +15,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
 from annotator.traces.model import AgentEnd, Feature
 
+_LONGEST_LITERAL = 4_000_000  # characters; Python's own parser takes a hundred times their memory
 _LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _NAME_LISTS = ("features", "pair", "agents")
@@ -41,10 +44,12 @@ _OUTCOMES = (
     *("verdict", "grade", "test_result", "status", "final_status", "other_data"),
 )
 _STATUSES = ("status", "outcome", "result", "verdict", "label")
-_SUCCESS = frozenset(("success", "succeeded", "successful", "passed", "pass", "resolved"))
-_SUCCESS |= {"solved", "correct"}
-_FAILURE = frozenset(("failure", "failed", "fail", "unresolved", "unsolved", "unsuccessful"))
-_FAILURE |= {"incorrect", "not resolved", "not_resolved", "wrong"}
+_WORDS = {
+    **dict.fromkeys(("success", "succeeded", "successful", "passed", "pass", "resolved"), True),
+    **dict.fromkeys(("solved", "correct"), True),
+    **dict.fromkeys(("failure", "failed", "fail", "unresolved", "unsolved", "incorrect"), False),
+    **dict.fromkeys(("unsuccessful", "not resolved", "not_resolved", "wrong"), False),
+}
 
 TASK_KEYS = (
     *("question", "task", "instruction", "problem_statement", "goal", "objective", "query"),
@@ -97,6 +102,29 @@ def parse_nested(value: Any) -> Any:
     return value
 
 
+def parse_cell(value: Any) -> Any:
+    """Return the list or object in a text, as JSON or as pandas writes it; else the value."""
+    return (
+        _parse_cell(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+    )
+
+
+@lru_cache(maxsize=2)  # a reader asks for the same cell some times
+def _parse_cell(text: str) -> Any:
+    value = parse_nested(text)
+    if isinstance(value, str) and "'" in text and len(text) < _LONGEST_LITERAL:
+        value = parse_literal(text.strip())
+    return value if isinstance(value, list | dict) else text
+
+
+def parse_literal(text: str) -> Any:
+    """Return a value that Python wrote; None for any other text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
 def name_type(value: Any) -> str:
     """Return the type of a JSON value for an error message: ``a list``."""
     return _TYPE_NAMES.get(type(value), "an object")
@@ -114,6 +142,11 @@ def get_list(value: Any, key: str | None = None) -> list[Any]:
     if key is not None:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, list) else []
+
+
+def list_items(document: Any, key: str) -> list[Any]:
+    """Return a document that is a list, or the list under a key of an object; else []."""
+    return get_list(document, None if isinstance(document, list) else key)
 
 
 def get_dict(value: Any, key: str | None = None) -> dict[str, Any]:
@@ -201,9 +234,10 @@ def walk_paths(record: Any, path: str) -> Iterator[tuple[str | None, Any]]:
 
     The name is the key that the last ``*`` stands for, or the ``name`` of the item; else None.
     """
-    before, star, after = _split_star(path)
-    value = parse_nested(walk_path(record, before))
-    if not star:
+    keys = path.split(".")
+    at = keys.index("*") if "*" in keys else len(keys)
+    value = parse_nested(walk_path(record, ".".join(keys[:at])))
+    if at == len(keys):
         if value is not None:
             yield None, value
         return
@@ -211,17 +245,8 @@ def walk_paths(record: Any, path: str) -> Iterator[tuple[str | None, Any]]:
     if isinstance(value, list):
         pairs = [(get_first_text(get_dict(item), *_ITEM_NAMES), item) for item in value]
     for key, inner in pairs:
-        for name, match in walk_paths(inner, after):
+        for name, match in walk_paths(inner, ".".join(keys[at + 1 :])):
             yield name or key, match
-
-
-def _split_star(path: str) -> tuple[str, bool, str]:
-    """Return the path before the first ``*``, whether there is one, and the path after it."""
-    parts = path.split(".")
-    if "*" not in parts:
-        return path, False, ""
-    at = parts.index("*")
-    return ".".join(parts[:at]), True, ".".join(parts[at + 1 :])
 
 
 def find_record_id(record: Any) -> str | None:
@@ -281,9 +306,10 @@ def _read_result(key: str, value: Any) -> tuple[bool | None, str | None]:
 
 
 def _read_word(path: str, value: Any) -> tuple[bool | None, str | None]:
-    word = value.strip().lower() if isinstance(value, str) else ""
-    passed = True if word in _SUCCESS else False if word in _FAILURE else None
-    return passed, f"{path} == {word}"
+    if not isinstance(value, str):
+        return None, None
+    word = value.strip().lower()
+    return _WORDS.get(word), f"{path} == {word}"
 
 
 def _is_outcome(key: str, value: Any) -> bool:
@@ -361,8 +387,7 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     pair = get_text(fields.get("pair"))
     names = tuple(name.strip() for name in (pair or "").split("+"))
     names = names if all(names) else (pair,) if pair else ()
-    features = lists.get("features") or lists.get("pair") or names
-    if features:
+    if features := lists.get("features") or lists.get("pair") or names:
         outcome["features"] = tuple(map(Feature, features))
     if "agents" in lists:
         outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))

@@ -64,15 +64,13 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
         raise SettingsError(f"--shard {text!r}: expected I/N (as 3/16), or auto")
     for name, count, minimum, step in _VARIABLES:
         values = {key: environment.get(key, "") for key in (name, count)}
-        if not any(values.values()):
-            continue
         numbers = [*values.values(), environment.get(minimum) or "0", environment.get(step) or "1"]
-        if not all(text.isdecimal() for text in numbers):
+        if all(text.isdecimal() for text in numbers):
+            number, of, first, step_size = map(int, numbers)
+            return Shard((number - first) // max(1, step_size) + 1, of)
+        if any(values.values()):
             pairs = ", ".join(f"{key}={value}" for key, value in values.items())
             raise SettingsError(f"--shard auto: expected numbers, found {pairs}")
-        number, of, first, step_size = map(int, numbers)
-        return Shard((number - first) // max(1, step_size) + 1, of)
     names = " or ".join(f"{name} and {count}" for name, count, _, _ in _VARIABLES)
-    raise SettingsError(
-        f"--shard auto: the environment has no {names}; name the share: --shard I/N"
-    )
+    reason = f"the environment has no {names}; name the share: --shard I/N"
+    raise SettingsError(f"--shard auto: {reason}")

@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from annotator.base.text import format_count, list_first, sanitize_line
-from annotator.traces.cells import parse_cell
 from annotator.traces.formats.generic import CONVERSATION_KEYS
 from annotator.traces.records import (
     LABEL_KEYS,
@@ -18,6 +17,7 @@ from annotator.traces.records import (
     get_list,
     get_text,
     name_type,
+    parse_cell,
     walk_path,
     walk_paths,
 )
@@ -42,7 +42,8 @@ def suggest_map(document: Any) -> str:
         return f"# {name_type(document)}: no record"
     names = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
     lines = [f"# keys: {names}" if document else "# empty"]
-    lists = find_message_lists(document)
+    candidates = islice(_find_lists(document, ()), _MOST_LISTS)
+    lists = {path: items for path, items in candidates if _score(items) > 0}
     if lists:
         lines += _suggest_lists(document, lists)
     elif isinstance(document, dict) and _score([document]) > 0:
@@ -59,12 +60,6 @@ def suggest_map(document: Any) -> str:
         hidden = sorted(LABEL_KEYS & document.keys())
         lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
     return "\n".join(lines)
-
-
-def find_message_lists(document: Any) -> dict[Path, list[Any]]:
-    """Return the lists in a document that look like messages, by their paths."""
-    lists = islice(_find_lists(document, ()), _MOST_LISTS)
-    return {path: items for path, items in lists if _score(items) > 0}
 
 
 def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
@@ -94,15 +89,14 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     for other in others[:10]:
         count = format_count(len(lists[other]), "message")
         lines.append(f"# left out: {_clean(_join(other) or 'the list')} ({count})")
-    if len(others) > 10:
-        lines.append(f"# left out: {len(others) - 10} more lists of messages")
+    lines += [f"# left out: {len(others) - 10} more lists of messages"] * bool(others[10:])
     used = {head for path in used for head in (path, path.partition(".")[0])}
     rest = {key for item in items if isinstance(item, dict) for key in item} - used
     lines += _describe_rest("of each message", rest)
     if isinstance(document, dict):
         heads = {str(member[0]) for member in members if member}
         nested = {
-            key for key, value in document.items() if value and isinstance(value, dict | list)
+            key for key in document if document[key] and isinstance(document[key], dict | list)
         }
         lines += _describe_rest("of the record", nested - heads - LABEL_KEYS)
     return lines
@@ -116,13 +110,7 @@ def _merge_paths(
     for at in range(len(best)):
         pattern = (*best[:at], "*", *best[at + 1 :])
         is_item = isinstance(best[at], int)
-        members = [
-            path
-            for path in lists
-            if len(path) == len(best)
-            and path[:at] == best[:at]
-            and path[at + 1 :] == best[at + 1 :]
-        ]
+        members = [path for path in lists if (*path[:at], "*", *path[at + 1 :]) == pattern]
         values = list(walk_paths(document, _join(pattern)))
         is_last = at == len(best) - 1  # the lists themselves: all beside them must be such lists
         if is_item or (len(members) > 1 and (not is_last or len(values) == len(members))):
@@ -187,12 +175,10 @@ def _find_lists(value: Any, path: Path) -> Iterator[tuple[Path, list[Any]]]:
         yield path, value
         if _score(value) > 0:
             return  # the lists in messages are their parts
-    if len(path) < _DEEPEST:
-        pairs: list[tuple[str | int, Any]] = list(value.items()) if isinstance(value, dict) else []
-        pairs += enumerate(value[:_PEEK]) if isinstance(value, list) else []
+    if len(path) < _DEEPEST and isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value[:_PEEK])
         for key, inner in pairs:
-            if isinstance(inner, dict | list | str):
-                yield from _find_lists(inner, (*path, key))
+            yield from _find_lists(inner, (*path, key))
 
 
 def _score(items: Sequence[Any]) -> int:
@@ -214,14 +200,12 @@ def _find_key(item: Mapping[str, Any], names: Sequence[str], kind: Any) -> str |
 
 def _suggest_keys(item: Mapping[str, Any], *, is_named: bool) -> list[str]:
     """Return the keys of a message; ``is_named``: the path of its list has a ``*``, its sender."""
-    lines = []
     text = _find_key(item, _TEXTS, str | list)
     role = _find_key(item, ("role", "type"), str)
     speaker = _find_key(item, _SENDERS, str)
-    if is_named and speaker in (role, None):
-        speaker = None
-    else:
-        lines.append(f"sender: {_spell(speaker)}" if speaker else "# sender: KEY of who speaks")
+    speaker = None if is_named and speaker == role else speaker
+    lines = [f"sender: {_spell(speaker)}"] if speaker else []
+    lines += ["# sender: KEY of who speaks"] if not (speaker or is_named) else []
     lines += [f"text: {_spell(text)}"] if text else []
     if role and role != speaker and (is_named or speaker):
         lines.append(f"author: {role}")

@@ -1,11 +1,12 @@
 """The formats that traces come in, and their readers.
 
-A format is a module (or an object) with a ``name``. For JSON documents it has:
+A format of JSON documents is a module with these functions, or for a plug-in an object:
 
 - ``matches(document)``: whether a document (a file, a record of a list in one, a line, a row) is of
-  the format;
-- ``read(document, trace_id, path)``: the trace in it; raises
-  :class:`~annotator.base.errors.UnreadableTrace`;
+  the format; asked of objects only, or of the types in ``documents``;
+- ``read(document)``: the conversation in it; raises
+  :class:`~annotator.base.errors.UnreadableTrace`. A plug-in's ``read(document, trace_id, path)``
+  returns the trace;
 - ``split(document)``, if a document holds several traces, or records of several: yields these;
 - ``group(record)``, if many records make up a trace: the id that they share; "" for those of the
   file's one trace; None for a record that is a trace by itself. Then ``read`` gets a list of the
@@ -71,28 +72,49 @@ def load_readers(format: str) -> Readers:
         AnnotatorError: there is no such format, or its plug-in, map or pattern cannot be used.
     """
     base, _, pattern = format.partition("#")
-    selected = _choose(base or "auto")
-    if not pattern:
-        return selected
+    readers = _choose(base or "auto")
     try:
-        return Readers(selected.folders, selected.documents, selected.origin, re.compile(pattern))
+        return replace(readers, agent_name=re.compile(pattern)) if pattern else readers
     except (re.error, OverflowError, RecursionError) as error:
         raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
 
 
-def _load(modules: dict[str, str], format: str) -> tuple[Any, ...]:
-    names = modules if format == "auto" else {format}.intersection(modules)
-    return tuple(import_module(modules[name]) for name in names)
+class Reader:
+    """The members that a format of JSON documents need not have."""
+
+    documents: Any = dict
+    split: Any = None
+    takes_records_apart = False
+    identify: Any = staticmethod(find_record_id)
+
+    def group(self, record: Any) -> str | None:
+        """Return the id that the records of one trace share; None for a trace by itself."""
+        return None
+
+
+class Format(Reader):
+    """A built-in format of JSON documents: the members of its module, and its name."""
+
+    def __init__(self, name: str) -> None:
+        module = import_module(_DOCUMENTS[name])
+        self.__dict__ |= {**vars(module), "name": name, "read": partial(_read, module, name)}
+
+
+def _read(module: Any, name: str, document: Any, trace_id: str, path: str) -> Trace:
+    trace: Trace = module.read(document).trace(name, trace_id, path)
+    return trace
 
 
 def list_document_formats() -> tuple[Any, ...]:
     """Return the built-in formats of JSON documents, in the order in which they are tried."""
-    return _load(_DOCUMENTS, "auto")
+    return load_readers("auto").documents
 
 
 def _choose(format: str) -> Readers:
     if format == "auto" or format in FORMATS:
-        return Readers(_load(_FOLDERS, format), _load(_DOCUMENTS, format))
+        folders = (import_module(_FOLDERS[name]) for name in _FOLDERS if format in ("auto", name))
+        documents = (Format(name) for name in _DOCUMENTS if format in ("auto", name))
+        return Readers(tuple(folders), tuple(documents))
     if format.startswith(MAP_PREFIX):
         from annotator.traces.map import load_map
 
@@ -105,15 +127,16 @@ def _choose(format: str) -> Readers:
     return Readers(documents=(PluginReader(plugin),), origin=plugin.origin)
 
 
-class PluginReader:
+class PluginReader(Reader):
     """A reader from elsewhere: if it raises, the document is unreadable."""
+
+    documents = object
 
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
-
-    def __getattr__(self, member: str) -> Callable[..., Any]:
-        return partial(self._call, getattr(self._reader, member))
+        for member in {"matches", "split", "group", "identify"}.intersection(dir(self._reader)):
+            setattr(self, member, partial(self._call, getattr(self._reader, member)))
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace in a document; raises UnreadableTrace."""
@@ -123,12 +146,11 @@ class PluginReader:
         trace: Trace = self._reader.read(document, trace_id, path)
         if problem := check_trace(trace):
             raise ValueError(problem)
+        messages = (replace(item, text=replace_surrogates(item.text)) for item in trace.messages)
         return replace(
             trace,
             id=trace_id,
-            messages=tuple(
-                replace(item, text=replace_surrogates(item.text)) for item in trace.messages
-            ),
+            messages=tuple(messages),
             patches={agent: replace_surrogates(patch) for agent, patch in trace.patches.items()},
             read_steps=partial(self._call, trace.read_steps),
             read_tasks=partial(self._call, trace.read_tasks),
@@ -146,24 +168,14 @@ class PluginReader:
 
 def find_reader(document: Any, format: str) -> Any | None:
     """Return the format that reads a document, or None. Raises UnreadableTrace."""
-    return next(
-        (reader for reader in load_readers(format).documents if reader.matches(document)), None
-    )
+    for reader in load_readers(format).documents:
+        if isinstance(document, reader.documents) and reader.matches(document):
+            return reader
+    return None
 
 
 def split(reader: Any, document: Any) -> list[Any]:
     """Return the traces in a document, or the records of several traces; else the document."""
-    splits = getattr(reader, "split", None)
-    return [document] if splits is None or not reader.matches(document) else list(splits(document))
-
-
-def group(reader: Any, record: Any) -> str | None:
-    """Return the id that the records of one trace share; None for a trace by itself."""
-    groups = getattr(reader, "group", None)
-    return None if groups is None else groups(record)
-
-
-def identify(reader: Any, document: Any) -> str | None:
-    """Return the id that a document gives its trace, if it has one."""
-    identifies = getattr(reader, "identify", None)
-    return find_record_id(document) if identifies is None else identifies(document)
+    if reader.split and isinstance(document, reader.documents) and reader.matches(document):
+        return list(reader.split(document))
+    return [document]

@@ -10,10 +10,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
-from annotator.traces.model import Outcome, Trace
 from annotator.traces.records import (
     RESULT_KEYS,
-    expect_object,
     get_dict,
     get_list,
     get_text,
@@ -21,34 +19,26 @@ from annotator.traces.records import (
     read_outcome,
 )
 
-name = "agentbench"
-
 _ENDED = "completed"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is the result of a sample."""
-    if not isinstance(document, dict) or "index" not in document:
-        return False
-    return isinstance(get_dict(document, "output").get("history"), list)
+    return "index" in document and isinstance(get_dict(document, "output").get("history"), list)
 
 
 def identify(document: Any) -> str | None:
-    """Return None: the index repeats in each task's file, so the id is file and line."""
-    return None
+    return None  # the index repeats in each task's file, so the id is file and line
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a sample; raises UnreadableTrace for a message that is no object."""
+def read(document: Any) -> Conversation:
     output = get_dict(document, "output")
     history = get_list(output, "history")
     if not history:
         raise UnreadableTrace("output.history: it holds no message")
     chat = Conversation()
     users = 0
-    for n, item in enumerate(history, 1):
-        fields = expect_object(item, f"message {n}")
+    for fields in chat.list_objects(history, "message"):
         if not {"role", "content"} & fields.keys():  # a reward on the way
             chat.note_unread("history", fields, ())
             continue
@@ -63,14 +53,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.set_attributes(status=ended)
     result = output.get("result")
     chat.note_unread("output.result", get_dict(result), ("result", *RESULT_KEYS))
-    passed, rule = _read_outcome(result)
-    if rule:
-        chat.attributes |= {"passed": passed, "outcome_rule": rule}
     reasons = [document.get("error"), document.get("info"), ended if ended != _ENDED else None]
     error = "\n".join(text for reason in reasons if (text := get_text(reason))) or None
     ended_at = parse_time(get_dict(document, "time").get("timestamp"))
-    chat.outcome = Outcome(passed=passed, error=error, ended=ended_at)
-    return chat.trace(name, trace_id, path)
+    chat.set_outcome(*_read_outcome(result), error=error, ended=ended_at)
+    return chat
 
 
 def _read_outcome(result: Any) -> tuple[bool | None, str | None]:

@@ -9,12 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.cells import parse_cell
-from annotator.traces.conversation import is_message, read_chat
-from annotator.traces.model import Trace
-from annotator.traces.records import find_record_id, get_dict, get_list, get_text
-
-name = "api-log"
+from annotator.traces.conversation import Conversation, is_message, read_chat
+from annotator.traces.records import find_record_id, get_dict, get_list, get_text, parse_cell
 
 _OBJECTS = {"chat.completion", "response", "realtime.response"}
 _CHOICES = {"choices": "message", "candidates": "content"}  # the first of each is the answer
@@ -26,9 +22,6 @@ _WRAPPERS = ("request", "response", "body", "params", "result", "kwargs")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an answer of an API, a request with its answer, or a batch's line."""
-    if not isinstance(document, dict):
-        return False
     if get_text(document.get("object")) in _OBJECTS or _is_message(document):
         return True
     if "custom_id" in document:
@@ -41,12 +34,10 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the request's own id in a batch, else the record's."""
     return get_text(get_dict(document).get("custom_id")) or find_record_id(document)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace if the request failed or has no message."""
+def read(document: Any) -> Conversation:
     items, fields = _collect(document)
     error = document.get("error") or fields.get("error")
     if not items:
@@ -62,7 +53,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     reason = error.get("message") if isinstance(error, dict) else error
     chat.read_outcome(document)
     chat.outcome = replace(chat.outcome, error=get_text(reason))
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -85,12 +76,10 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 def _list_messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     for prompt in (fields.get(key) for key in _PROMPTS):
-        if isinstance(prompt, list) and any(isinstance(item, dict) for item in prompt):
-            are_messages = any("role" in item for item in _list_objects(prompt))
-            items += (
-                _list_objects(prompt) if are_messages else [{"role": "system", "content": prompt}]
-            )
-        elif isinstance(prompt, str) and prompt:
+        objects = _list_objects(prompt) if isinstance(prompt, list) else []
+        if any("role" in item for item in objects):
+            items += objects
+        elif objects or (isinstance(prompt, str) and prompt):
             items.append({"role": "system", "content": prompt})
     for key in _LISTS:
         if isinstance(text := fields.get(key), str) and key == "input":

@@ -15,11 +15,8 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text
-
-name = "atif"
-
+from annotator.traces.model import Author
+from annotator.traces.records import get_dict, get_list, get_text
 
 _READ = {
     *HARMLESS,
@@ -29,19 +26,15 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trajectory."""
-    if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
-        return False
-    return str(document.get("schema_version", "")).startswith("ATIF")
+    has_steps = isinstance(document.get("steps"), list)
+    return has_steps and str(document.get("schema_version", "")).startswith("ATIF")
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the trajectory, else that of the run, which its continuations share."""
     return get_text(document.get("trajectory_id")) or get_text(document.get("session_id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a step that is no object."""
+def read(document: Any) -> Conversation:
     subagents = {
         get_text(inner.get("trajectory_id")) or f"subagent {n}": inner
         for n, inner in enumerate(get_list(document, "subagent_trajectories"), 1)
@@ -56,7 +49,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     about = get_dict(document, "agent")
     chat.set_attributes(framework=about.get("name"), model=about.get("model_name"))
     chat.read_outcome(document)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _add_steps(
@@ -66,11 +59,9 @@ def _add_steps(
     if user == "system" and any(message.sender == agent for message in chat.messages):
         agent = get_text(document.get("trajectory_id")) or f"{agent} below"  # of the same name
     authors: dict[str | None, Author] = {"agent": "agent", "user": user, "system": "system"}
-    for n, item in enumerate(get_list(document, "steps"), 1):
-        step = expect_object(item, f"step {n}")
+    for step in chat.list_objects(get_list(document, "steps"), "step", "steps", _READ):
         source = get_text(step.get("source"))
         author = authors.get(source, "unknown")
-        chat.note_unread("steps", step, _READ)
         _add_message(chat, step, agent if author == "agent" else source or "", author)
         for result in get_list(step.get("observation"), "results"):
             fields = result if isinstance(result, dict) else {"content": result}
@@ -80,8 +71,7 @@ def _add_steps(
                     _add_steps(chat, subagents.pop(subagent), "system", subagents)
             parts = read_parts(fields.get("content"))
             if any(parts.texts) or parts.omitted:
-                utterance = parts.utter("tool", "tool", read_time(step), reasoning=())
-                chat.add(utterance, "steps")
+                chat.add(parts.utter("tool", "tool", read_time(step), reasoning=()), "steps")
 
 
 def _add_message(chat: Conversation, step: dict[str, Any], sender: str, author: Author) -> None:
@@ -92,7 +82,5 @@ def _add_message(chat: Conversation, step: dict[str, Any], sender: str, author: 
     thought = get_text(step.get("reasoning_content"))
     if any(parts.texts) or thought or not step.get("observation"):
         kind = "copied context" if step.get("is_copied_context") is True else None
-        thoughts = [thought] if thought else []
-        chat.add(
-            parts.utter(sender, author, read_time(step), kind=kind, reasoning=thoughts), "steps"
-        )
+        parts.reasoning = [thought] if thought else []
+        chat.add(parts.utter(sender, author, read_time(step), kind=kind), "steps")

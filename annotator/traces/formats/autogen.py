@@ -20,10 +20,10 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_text, walk_path
+from annotator.traces.model import Author
+from annotator.traces.records import get_dict, get_text, walk_path
 
-name = "autogen"
+documents = (dict, list)
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
     *("MemoryQueryEvent", "FunctionExecutionResultMessage")
@@ -42,21 +42,18 @@ _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
     return _are_messages(_find_items(document))
 
 
 def group(document: Any) -> str | None:
-    """Return "" for a message on a line of its own: all of a file are one trace."""
     return "" if _is_message(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for what is no message."""
+def read(document: Any) -> Conversation:
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)
-    items = [expect_object(item, f"message {n}") for n, item in enumerate(_find_items(document), 1)]
+    items = chat.list_objects(_find_items(document), "message")
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:
@@ -82,20 +79,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(message, "messages")
     if chunks:
         chat.problems.append(f"{len(chunks)} streamed pieces left out: their messages are read")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
     """Return the sources that may be no agents: they run code, or their state says nothing."""
-    thinkers = {
-        get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
-    }
+    using = (item for item in items if isinstance(item.get("models_usage"), dict))
+    thinkers = {get_text(item.get("source")) for item in using}
     states = get_dict(record, "agent_states")
-    doubtful = {
-        source
-        for source in states
-        if walk_path(states, f"{source}.agent_state.type") == "BaseState"
-    }
+    kinds = {source: walk_path(states, f"{source}.agent_state.type") for source in states}
+    doubtful = {source for source, kind in kinds.items() if kind == "BaseState"}
     for before, item in pairwise(items):
         content = before.get("content")
         if isinstance(content, str) and "```" in content:

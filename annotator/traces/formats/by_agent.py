@@ -20,9 +20,8 @@ from annotator.traces.conversation import (
     read_time,
     split_message,
 )
-from annotator.traces.model import INTEGRATED, AgentEnd, Outcome, Trace
+from annotator.traces.model import INTEGRATED, AgentEnd
 from annotator.traces.records import (
-    expect_object,
     get_dict,
     get_first_text,
     get_list,
@@ -32,8 +31,6 @@ from annotator.traces.records import (
     read_attributes,
     read_outcome,
 )
-
-name = "by-agent"
 
 _SENDS = ("send_message", "send_message_to_agent", "message_agent")
 _TO = ("recipient", "to", "target", "agent", "agent_id", "recipients")
@@ -48,21 +45,16 @@ _MESSAGE_KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a run."""
-    if not isinstance(document, dict) or isinstance(document.get("messages"), list):
-        return False
-    return bool(_find_agents(document))
+    return not isinstance(document.get("messages"), list) and bool(_find_agents(document))
 
 
 def identify(document: Any) -> str | None:
-    """Return the run's id: in ``meta`` the run, and the instance that it solved."""
     meta = get_dict(document, "meta")
     names = [text for key in ("run", "instance") if (text := get_text(meta.get(key)))]
     return get_first_text(document, "id", "run_id", "trace_id") or "/".join(names) or None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a run; raises UnreadableTrace for a message that is no object."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
     rows = []
     ends = []
@@ -73,9 +65,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         ends.append(AgentEnd(agent, None, status, error))
         if "messages" not in fields:
             chat.problems.append(f"{agents_key}.{agent}: no list of messages")
-        for n, item in enumerate(get_list(fields, "messages"), 1):
-            message = expect_object(item, f"{agents_key}.{agent}: message {n}")
-            chat.note_unread("message", message, _MESSAGE_KEYS)
+        items, noun = get_list(fields, "messages"), f"{agents_key}.{agent}: message"
+        for message in chat.list_objects(items, noun, "message", _MESSAGE_KEYS):
             time = read_time({**get_dict(message, "extra"), **message})
             rows += [
                 (time, replace(utterance, time=time, unread=()))  # those are noted above
@@ -87,23 +78,21 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append("the agents' messages have no times: one list after another")
     for _, utterance in rows:
         chat.add(utterance, "agents")
-    patches = {}
-    if isinstance(patch := document.get("integrated_patch"), str):
-        patches[INTEGRATED] = patch
     meta = get_dict(document, "meta")
-    for fields, consumed in (
-        (document, ("integrated_patch", "meta", agents_key)),
-        (meta, ("agents",)),
+    consumed = ("integrated_patch", "meta", agents_key)
+    for attributes, problems in (
+        read_attributes(document, consumed),
+        read_attributes(meta, ("agents",)),
     ):
-        attributes, problems = read_attributes(fields, consumed)
         chat.attributes |= attributes
         chat.problems += problems
     passed, rule = _read_outcome(meta, chat)
     passed, rule = (passed, rule) if rule else read_outcome({**document, **meta, "score": None})
-    if rule:
-        chat.attributes |= {"passed": passed, "outcome_rule": rule}
-    chat.outcome = Outcome(passed=passed, agents=tuple(ends))
-    return chat.trace(name, trace_id, path, patches=patches)
+    chat.set_outcome(passed, rule, agents=tuple(ends))
+    patch = document.get("integrated_patch")
+    patches = {INTEGRATED: patch} if isinstance(patch, str) else {}
+    chat.patches = patches
+    return chat
 
 
 def _find_agents(document: Mapping[str, Any]) -> str:
@@ -155,14 +144,12 @@ def _read(message: Mapping[str, Any], agent: str) -> Iterator[Utterance]:
 def _read_sending(call: Mapping[str, Any], agent: str) -> Utterance | None:
     """Return the message that a call sends to another agent; None for any other call."""
     function = get_dict(call, "function") or call
-    if get_text(function.get("name")) not in _SENDS:
-        return None
     arguments = get_dict(parse_nested(function.get("arguments", function.get("input"))))
     text = get_first_text(arguments, *_WORDS)
+    if not text or get_text(function.get("name")) not in _SENDS:
+        return None
     value = next((arguments[key] for key in _TO if arguments.get(key)), None)
     names = [get_text(item) for item in (value if isinstance(value, list) else [value])]
-    if not text:
-        return None
     others = {key: inner for key, inner in arguments.items() if key not in (*_TO, *_WORDS)}
     pieces = [text, *([json.dumps(others, ensure_ascii=False)] if others else [])]
     recipients = tuple(to for to in names if to and to.lower() not in ("all", "broadcast", "*"))

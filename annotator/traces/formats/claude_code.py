@@ -9,11 +9,15 @@ of commands) are the harness's. A sidechain is an agent of its own with prompts 
 import re
 from typing import Any
 
-from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_parts, read_time
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import get_dict, get_text
-
-name = "claude-code"
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    Parts,
+    read_parts,
+    read_time,
+)
+from annotator.traces.model import Author
+from annotator.traces.records import get_dict, get_first_text, get_text
 
 _AGENT = "assistant"
 _TEXTS = ("message", "content", "summary")
@@ -26,13 +30,14 @@ _NOTICES = (
     *("<local-command", "<command-", "<system-reminder>", "Caveat: The messages below"),
     *("<bash-std", "<task-notification", "<user-prompt-submit-hook", "[Request interrupted by"),
 )
+_MARKS = ("isMeta", "isCompactSummary", "isApiErrorMessage")
 _TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
 _READ = {*HARMLESS, "role", "content", "type"}
 _RECORD_KEYS = {
     *(*HARMLESS, *_IDS, *_TEXTS, "type", "timestamp", "version", "agentId", "parent_tool_use_id"),
-    *("isMeta", "isCompactSummary", "isApiErrorMessage", "isSidechain"),
+    *(*_MARKS, "isSidechain"),
     "toolUseResult",  # the result in the message, in parts
     *("parentUuid", "logicalParentUuid", "leafUuid", "requestId", "promptId", "slug", "level"),
     *("userType", "entrypoint", "cwd", "gitBranch", "permissionMode", "subtype", "teamName"),
@@ -42,30 +47,24 @@ _RECORD_KEYS = {
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a session."""
-    if not isinstance(record, dict):
-        return False
-    kind = record.get("type")
+    kind = get_text(record.get("type"))
     if kind == "summary":
         return "leafUuid" in record
-    matches_kind = isinstance(kind, str) and kind in _MESSAGES | _OTHER
     if "session_id" in record and "sessionId" not in record:  # others have such an id, too
         marks = isinstance(record.get("message"), dict) or "subtype" in record or "event" in record
-        matches_kind = matches_kind and marks and "role" not in record
-    return matches_kind and any(key in record for key in _IDS)
+        if not marks or "role" in record:
+            return False
+    return kind in _MESSAGES | _OTHER and any(key in record for key in _IDS)
 
 
 def group(record: Any) -> str | None:
-    """Return the session of a line, "" where it does not say."""
-    ids = (get_text(record.get(key)) for key in _IDS[:2]) if isinstance(record, dict) else ()
-    return next((text for text in ids if text), "")
+    return get_first_text(get_dict(record), *_IDS[:2]) or ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session's lines."""
+def read(records: Any) -> Conversation:
     chat = Conversation()
-    for record in records if isinstance(records, list) else [records]:
-        kind = get_text(record.get("type")) if isinstance(record, dict) else None
+    for record in map(get_dict, records):
+        kind = get_text(record.get("type"))
         if kind not in _MESSAGES or not any(record.get(key) for key in _TEXTS):
             chat.ignored[kind or "unknown"] += 1
             continue
@@ -75,37 +74,26 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
                 chat.attributes.setdefault(key, text)
         chat.note_unread("messages", message, _READ)
         chat.note_unread("records", record, _RECORD_KEYS)
-        chat.add(_read(record, message), "session")
-    return chat.trace(name, trace_id, path)
-
-
-def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
-    kind = record["type"]
-    content = message.get("content", record.get("content", record.get("summary")))
-    parts = read_parts(content)
-    aside = get_text(record.get("agentId")) or "sidechain" if record.get("isSidechain") else ""
-    aside = aside or get_text(record.get("parent_tool_use_id")) or ""  # the call that started it
-    if message.get("model") == "<synthetic>":
-        record = {**record, "isMeta": True}
-    sender, author, recipients = _find_speaker(
-        record, kind, parts.has_result, parts.texts[:1], aside
-    )
-    return parts.utter(sender, author, read_time(record), recipients=recipients)
+        parts = read_parts(message.get("content", record.get("content", record.get("summary"))))
+        sender, author, recipients = _find_speaker(record, message, parts)
+        utterance = parts.utter(sender, author, read_time(record), recipients=recipients)
+        chat.add(utterance, "session")
+    return chat
 
 
 def _find_speaker(
-    record: dict[str, Any], kind: str, has_result: bool, first: list[str], aside: str
+    record: dict[str, Any], message: dict[str, Any], parts: Parts
 ) -> tuple[str, Author, tuple[str, ...]]:
-    if has_result or "toolUseResult" in record:
+    kind = record["type"]
+    if parts.has_result or "toolUseResult" in record:
         return "tool", "tool", ()
-    if kind in ("system", "summary") or any(
-        record.get(mark) for mark in ("isMeta", "isCompactSummary", "isApiErrorMessage")
-    ):
-        return "system", "system", ()
-    if kind == "assistant":
+    is_notice = message.get("model") == "<synthetic>" or any(map(record.get, _MARKS))
+    text = parts.texts[0].lstrip() if parts.texts else ""
+    aside = get_text(record.get("agentId")) or "sidechain" if record.get("isSidechain") else ""
+    aside = aside or get_text(record.get("parent_tool_use_id")) or ""  # the call that started it
+    if kind == "assistant" and not is_notice:
         return aside or _AGENT, "agent", ()
-    text = first[0].lstrip() if first else ""
-    if text.startswith(_NOTICES):
+    if is_notice or kind != "user" or text.startswith(_NOTICES):
         return "system", "system", ()
     if teammate := _TEAMMATE.match(text):  # its words, or in JSON a notice of its program
         return (teammate[1], "system" if teammate[2] else "agent", (_AGENT,))

@@ -9,12 +9,9 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text, parse_time
 
-name = "codex"
-
-_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
+_TYPES = ("session_meta", "response_item", "event_msg", "turn_context")
 _REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
     *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content")
 }
@@ -26,52 +23,39 @@ _NOTICES = (
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a session."""
-    return (
-        isinstance(record, dict)
-        and record.get("type") in ("session_meta", "response_item", "event_msg", "turn_context")
-        and isinstance(record.get("payload"), dict)
-    )
+    return record.get("type") in _TYPES and isinstance(record.get("payload"), dict)
 
 
 def group(record: Any) -> str | None:
-    """Return "": all lines of a file are one session."""
     return ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session's lines."""
+def read(records: Any) -> Conversation:
     chat = Conversation()
-    lines = records if isinstance(records, list) else [records]
-    _refuse_several(lines)
-    for record in lines:
-        payload = record.get("payload") if isinstance(record, dict) else None
-        kind = get_text(record.get("type")) if isinstance(payload, dict) else None
-        if not isinstance(payload, dict) or kind not in _TYPES:
-            chat.ignored[kind or "unknown"] += 1
-        elif kind == "compacted":
+    _refuse_several(records)
+    for record in map(get_dict, records):
+        payload = get_dict(record, "payload")
+        kind = ("payload" in record and get_text(record.get("type"))) or "unknown"
+        inner = get_text(payload.get("type")) or "unknown"
+        if kind not in _TYPES:
             chat.ignored[kind] += 1
-        elif kind == "response_item" and payload.get("type") in _NO_MESSAGES:
-            chat.ignored[get_text(payload["type"]) or ""] += 1
+        elif kind == "response_item" and inner in _NO_MESSAGES:
+            chat.ignored[inner] += 1
         elif kind == "response_item":
             chat.add(_read(payload, parse_time(record.get("timestamp"))), "session")
         elif kind == "event_msg":
-            event = get_text(payload.get("type")) or "unknown"
-            chat.ignored.update([f"event {event}"] if event not in _REPEATS else [])
+            chat.ignored.update([f"event {inner}"] if inner not in _REPEATS else [])
         else:
             keys = ("model", "cli_version", "originator")
             chat.set_attributes(**{key: payload.get(key) for key in keys})
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _refuse_several(lines: list[Any]) -> None:
     """Raise UnreadableTrace for a file of several sessions that do not continue one another."""
-    headers = [
-        get_dict(line, "payload")
-        for line in map(get_dict, lines)
-        if line.get("type") == "session_meta" and isinstance(line.get("payload"), dict)
-    ]
-    ids = {get_text(header.get("id")) for header in headers}
+    metas = (line for line in map(get_dict, lines) if line.get("type") == "session_meta")
+    headers = [get_dict(line, "payload") for line in metas]
+    ids = {get_text(header.get("id")) for header in headers if header}
     if len(ids) > 1 and not any("forked_from_id" in header for header in headers):
         raise UnreadableTrace(
             f"{len(ids)} sessions in one file, and its lines do not name theirs: split it"

@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text
-
-name = "codex-exec"
 
 _AGENT = "assistant"
 _EMPTY = {"thread.started", "turn.started", "turn.completed", "item.started", "item.updated"}
@@ -26,35 +23,29 @@ _READ = {
 
 
 def matches(record: Any) -> bool:
-    """Whether a record is a line of such a stream."""
-    kind = record.get("type") if isinstance(record, dict) else None
-    if not isinstance(kind, str):
-        return False
-    if kind.startswith("item."):
+    kind = record.get("type")
+    if isinstance(kind, str) and kind.startswith("item."):
         return "type" in get_dict(record, "item")
     return (kind == "thread.started" and "thread_id" in record) or kind == "turn.started"
 
 
 def group(record: Any) -> str | None:
-    """Return "": all lines of a file are one session."""
     return ""
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a stream's lines."""
+def read(records: Any) -> Conversation:
     chat = Conversation()
-    for record in records if isinstance(records, list) else [records]:
-        kind = get_text(get_dict(record).get("type"))
-        item = record.get("item") if kind == "item.completed" else None
-        utterances = list(_read(get_dict(item)))
-        if utterances:
-            chat.note_unread("items", get_dict(item), _READ)
+    for record in map(get_dict, records):
+        kind = get_text(record.get("type"))
+        item = get_dict(record, "item") if kind == "item.completed" else {}
+        utterances = list(_read(item))
         for utterance in utterances:
             chat.add(utterance, "stream")
-        if not utterances and kind not in _EMPTY:
-            kind = get_text(item.get("type")) if isinstance(item, dict) else kind
-            chat.ignored[kind or "unknown"] += 1
-    return chat.trace(name, trace_id, path)
+        if utterances:
+            chat.note_unread("items", item, _READ)
+        elif kind not in _EMPTY:
+            chat.ignored[get_text(item.get("type")) or kind or "unknown"] += 1
+    return chat
 
 
 def _read(item: dict[str, Any]) -> Iterator[Utterance]:

@@ -5,69 +5,80 @@ the messages of its agent, they are read and its result is not repeated. Of a lo
 are the messages.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import AgentEnd, Outcome, Trace
-from annotator.traces.records import expect_object, get_list, get_text, parse_time
+from annotator.traces.model import AgentEnd, Outcome
+from annotator.traces.records import get_list, get_text, list_items, parse_time
 
-name = "crewai"
+documents = (dict, list)
 
+_BEGIN = re.compile(r'^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d): (?=(?:task_name|task|agent)=")', re.M)
+_KEY = re.compile(r'(?:^|", )(task_name|task|agent|status|output)="')
 _OBSERVATION = "\nObservation:"
 _LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a crew's output, a list of outputs of tasks, or a log."""
     if _is_entry(document) or (isinstance(document, list) and any(map(_is_entry, document[:1]))):
         return True
-    first = next(iter(_list_outputs(document)), None)
+    first = next(iter(list_items(document, "tasks_output")), None)
     return isinstance(first, dict) and {"agent", "raw", "description"} <= first.keys()
 
 
 def group(document: Any) -> str | None:
-    """Return "" for an entry of a log on lines; None for anything whole."""
     return "" if _is_entry(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an output that is no object."""
+def read(document: Any) -> Conversation:
     entries = [document] if _is_entry(document) else get_list(document)
     if any(map(_is_entry, entries[:1])):
-        return _read_log(entries, trace_id, path)
+        return _read_log(entries)
     chat = Conversation()
     tasks: dict[str, str] = {}
-    for n, item in enumerate(_list_outputs(document), 1):
-        output = expect_object(item, f"task {n}")
+    for n, output in enumerate(chat.list_objects(list_items(document, "tasks_output"), "task"), 1):
         agent = (get_text(output.get("agent")) or "").strip()
         task = get_text(output.get("description")) or ""
         tasks[agent] = f"{tasks[agent]}\n\n{task}" if agent in tasks else task
-        chat.add(Utterance("crew", "system", [task], (agent,)), "tasks")
-        for message in get_list(output, "messages"):
-            for utterance in _read(expect_object(message, f"task {n}: message"), agent):
+        chat.say("tasks", "crew", "system", task, recipients=(agent,))
+        for message in chat.list_objects(get_list(output, "messages"), f"task {n}: message"):
+            for utterance in _read(message, agent):
                 chat.add(utterance, "messages")
         result = get_text(output.get("raw")) or ""
         latest = chat.messages[-1]
         if latest.author != "agent" or not result or result not in latest.text:
-            chat.add(Utterance(agent, "agent", [result]), "tasks")
-    return chat.trace(name, trace_id, path, tasks=tasks)
+            chat.say("tasks", agent, "agent", result)
+    chat.tasks = tasks
+    return chat
+
+
+def parse_log(text: str) -> list[dict[str, Any]]:
+    """Return the entries of a log as text, each with its timestamp; [] for any other text."""
+    first, *parts = _BEGIN.split(text)
+    if first.strip() or not parts:
+        return []
+    entries = []
+    for timestamp, entry in zip(parts[::2], parts[1::2], strict=True):
+        pairs = _KEY.split(entry.rstrip().removesuffix('"'))
+        fields = zip(pairs[1::2], pairs[2::2], strict=True)
+        entries.append({"timestamp": timestamp, **dict(fields)})
+    return entries
 
 
 def _is_entry(item: Any) -> bool:
     return isinstance(item, dict) and {"task", "agent", "status", "timestamp"} <= item.keys()
 
 
-def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
-    """Return the trace of a log. Old versions write the output of a completed task as its task."""
+def _read_log(entries: list[Any]) -> Conversation:
+    """Return what a log says. Old versions write the output of a completed task as its task."""
     chat = Conversation()
     tasks: dict[str, list[str]] = {}
     ends: dict[str, AgentEnd] = {}
     starters: dict[str, str] = {}
-    for n, item in enumerate(entries, 1):
-        entry = expect_object(item, f"entry {n}")
-        chat.note_unread("entry", entry, _LOG_KEYS)
+    for n, entry in enumerate(chat.list_objects(entries, "entry", "entry", _LOG_KEYS), 1):
         agent = (get_text(entry.get("agent")) or "").strip()
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
         if agent != "None":
@@ -79,11 +90,11 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
         if agent:
             ends[agent] = AgentEnd(agent, None, status)
         if status == "completed" and (output or task not in agent_tasks):
-            chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
+            chat.say("log", agent, "agent", output or task, time=time)
         elif status == "completed":
             chat.problems.append(f"entry {n}: a completed task without an output")
         elif output:
-            chat.add(Utterance(agent, "agent", [output], time=time, kind=status), "log")
+            chat.say("log", agent, "agent", output, time=time, kind=status)
         elif status != "started":
             chat.ignored[f"status {status or 'unknown'}"] += 1
         if task not in agent_tasks and (status != "completed" or output):
@@ -93,7 +104,8 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
             chat.problems.append(f"{agent}: its last task was started, and has no output")
     chat.outcome = Outcome(agents=tuple(ends.values()))
     described = {agent: "\n\n".join(texts) for agent, texts in tasks.items() if texts}
-    return chat.trace(name, trace_id, path, tasks=described)
+    chat.tasks = described
+    return chat
 
 
 def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:
@@ -106,7 +118,3 @@ def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:
     yield replace(message, sender=agent, pieces=[call] if mark else message.pieces)
     if mark:
         yield Utterance("tool", "tool", [result.strip()])
-
-
-def _list_outputs(document: Any) -> list[Any]:
-    return get_list(document, "tasks_output" if isinstance(document, dict) else None)

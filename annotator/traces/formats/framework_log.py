@@ -6,10 +6,8 @@ file: of a folder no ``.log`` or ``.txt`` is opened. A log of another layout is 
 log says of itself, such as requests to a server, is counted and left out.
 """
 
-import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from textwrap import dedent
@@ -17,11 +15,9 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
-from annotator.traces.conversation import Conversation, Utterance, read_chat
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import parse_time
-
-name = "framework-log"
+from annotator.traces.conversation import Conversation, read_chat
+from annotator.traces.model import Author
+from annotator.traces.records import parse_literal, parse_time
 
 KEY = "log"
 """The key of a document that is a log as text."""
@@ -86,17 +82,15 @@ _AG2 = re.compile(
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a log of a known layout."""
-    text = document.get(KEY) if isinstance(document, dict) and len(document) == 1 else None
+    text = document.get(KEY) if len(document) == 1 else None
     return isinstance(text, str) and read_log(text) is not None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a log; raises UnreadableTrace for a log of another layout."""
+def read(document: Any) -> Conversation:
     chat = read_log(document[KEY])
     if chat is None:
         raise UnreadableTrace("no log of a known layout")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def read_log(text: str) -> Conversation | None:
@@ -116,22 +110,19 @@ def _split(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str],
         yield head, text[head.end() : end.start() if end else len(text)].strip("\n")
 
 
-@dataclass(slots=True)
 class _Log(Conversation):
     """A conversation of the entries of a log."""
 
-    prompts: dict[str, str] = field(default_factory=dict)  # of roles
-
-    def say(self, sender: str, author: Author, text: str, **fields: Any) -> None:
+    def enter(self, sender: str, author: Author, text: str, **fields: Any) -> None:
         """Append a message if it has a text."""
         if text.strip():
-            self.add(Utterance(sender, author, [text.strip("\n")], **fields), _WHERE)
+            self.say(_WHERE, sender, author, text.strip("\n"), **fields)
 
     def say_before(self, text: str, pattern: re.Pattern[str]) -> None:
         """Append the text before the first entry: a person's prompt, or the harness's words."""
         before = _MARKS.sub("", text[: head.start()]) if (head := pattern.search(text)) else ""
         is_prompt = before.startswith("Enter your prompt")
-        self.say("user" if is_prompt else "task", "human" if is_prompt else "system", before)
+        self.enter("user" if is_prompt else "task", "human" if is_prompt else "system", before)
 
     def take_prompt(self, text: str) -> str:
         """Return the text behind the role prompt that it begins with, and keep that."""
@@ -139,12 +130,8 @@ class _Log(Conversation):
         role = _ROLE.search(prompt)
         if not (end and role and prompt.startswith("[")):
             return text
-        self.prompts.setdefault(role[1], prompt[1:])
+        self.tasks.setdefault(role[1], prompt[1:])
         return content
-
-    def trace(self, *arguments: str, **parts: Any) -> Trace:
-        """Return the trace; role prompts are the tasks of their agents."""
-        return Conversation.trace(self, *arguments, **{"tasks": self.prompts, **parts})
 
 
 def _read_chatdev(text: str) -> _Log | None:
@@ -166,16 +153,16 @@ def _read_chatdev(text: str) -> _Log | None:
         time = _parse_chatdev_time(head["time"])
         body = body.strip("\n ")
         if tag == "Preprocessing":
-            chat.say("task", "system", body, time=time)
+            chat.enter("task", "system", body, time=time)
         elif head["phase"]:
             body = chat.take_prompt(body)
             other = head["b"] if who == head["a"] else head["a"]
-            chat.say(who or "", "agent", body, time=time, recipients=(other,), kind=head["phase"])
+            chat.enter(who or "", "agent", body, time=time, recipients=(other,), kind=head["phase"])
         else:
             author: Author = "tool" if tag in _CHATDEV_TOOLS else "system"
             if tag == "Start Chat":
                 body = chat.take_prompt(body)
-            chat.say(who or "ChatDev", author, body, time=time, kind=tag or None)
+            chat.enter(who or "ChatDev", author, body, time=time, kind=tag or None)
     return chat
 
 
@@ -196,15 +183,14 @@ def _read_metagpt(text: str) -> _Log | None:
     for head, body in entries:
         time = parse_time(head["time"])
         if who := head["who"]:
-            author = classify_word(who) or "agent"
-            chat.say(who, author, body, time=time)
+            chat.enter(who, classify_word(who) or "agent", body, time=time)
             continue
         pattern = re.compile(rf"^({'|'.join(map(re.escape, names))}): ?\n?", re.MULTILINE)
         heads = list(_split(pattern, body.lstrip())) if names else []
         for name, content in heads:
-            chat.say(name[1], "agent", content, time=time)
+            chat.enter(name[1], "agent", content, time=time)
         if not heads:
-            chat.say("MetaGPT", "unknown", body, time=time)
+            chat.enter("MetaGPT", "unknown", body, time=time)
     return chat
 
 
@@ -212,22 +198,15 @@ def _read_metagpt_actions(text: str) -> _Log | None:
     chat = _Log()
     chat.say_before(text, _LOGURU)
     for head, body in _split(_LOGURU, text):
-        action = _ACT.match(body)
+        action, time = _ACT.match(body), parse_time(head["time"])
         if action and "_act:" in head["place"]:
-            content = body[action.end() :]
-            chat.say(
-                action["who"],
-                "agent",
-                content,
-                time=parse_time(head["time"]),
-                kind=action["action"],
-            )
-            continue
-        if head["level"] in ("WARNING", "ERROR", "CRITICAL"):
-            chat.say("MetaGPT", "system", body, time=parse_time(head["time"]))
-            continue
-        chat.ignored[head["place"].partition(":")[0]] += 1
-        chat.say("MetaGPT", "unknown", body.partition("\n")[2])
+            content, kind = body[action.end() :], action["action"]
+            chat.enter(action["who"], "agent", content, time=time, kind=kind)
+        elif head["level"] in ("WARNING", "ERROR", "CRITICAL"):
+            chat.enter("MetaGPT", "system", body, time=time)
+        else:
+            chat.ignored[head["place"].partition(":")[0]] += 1
+            chat.enter("MetaGPT", "unknown", body.partition("\n")[2])
     return chat
 
 
@@ -246,16 +225,16 @@ def _read_openmanus(text: str) -> _Log | None:
             pieces.append(body[calls.end() :])
         else:
             if pieces:
-                chat.add(Utterance(agent, "agent", pieces, time=time), _WHERE)
+                chat.say(_WHERE, agent, "agent", *pieces, time=time)
                 pieces = []
             if result := _MANUS_RESULT.match(body):
-                chat.say(result["tool"], "tool", body[result.end() :], time=time)
+                chat.enter(result["tool"], "tool", body[result.end() :], time=time)
             elif "\n" in body.strip() or head["level"] != "INFO":
-                chat.say("OpenManus", "system", body, time=time)
+                chat.enter("OpenManus", "system", body, time=time)
             else:
                 chat.ignored[head["place"].rpartition(":")[0]] += 1
     if pieces:
-        chat.add(Utterance(agent, "agent", pieces), _WHERE)
+        chat.say(_WHERE, agent, "agent", *pieces)
     return chat
 
 
@@ -266,11 +245,11 @@ def _read_hyperagent(text: str) -> _Log | None:
         body = dedent(block)
         if head := _RESPONSE.match(body):
             to = (head["b"],) if head["b"] else ()
-            chat.say(head["who"] or head["a"], "agent", body[head.end() :], recipients=to)
+            chat.enter(head["who"] or head["a"], "agent", body[head.end() :], recipients=to)
         elif body.startswith("Initialized "):
             chat.ignored["Initialized"] += 1
         else:
-            chat.say("HyperAgent", "system", body)
+            chat.enter("HyperAgent", "system", body)
     return chat
 
 
@@ -283,14 +262,14 @@ def _read_appworld(text: str) -> _Log | None:
         if who := head["who"]:
             who = names.setdefault(who.lower(), who)
             if head["verb"] == "Message to":  # the log does not say from whom
-                chat.say("AppWorld", "unknown", body, recipients=(who,))
+                chat.enter("AppWorld", "unknown", body, recipients=(who,))
             else:
-                chat.say(who, "agent", body)
+                chat.enter(who, "agent", body)
         elif head["output"]:
-            chat.say("code" if head["output"].startswith("Code") else "API", "tool", body)
+            chat.enter("code" if head["output"].startswith("Code") else "API", "tool", body)
         else:
             chat.ignored["message loop"] += 1
-            chat.say("AppWorld", "system", body)
+            chat.enter("AppWorld", "system", body)
     return chat
 
 
@@ -303,10 +282,9 @@ def _read_magentic(text: str) -> _Log | None:
     if entries and (setup := text[: entries[0][0].start()].strip()):
         chat.ignored["setup"] += setup.count("\n") + 1
     for head, body in entries:
-        who = head["who"] or head["source"]
-        author = classify_word(who) or "agent"
-        author = "tool" if classify_word(head["kind"]) == "tool" else author
-        chat.say(who, author, body, kind=head["kind"])
+        who, is_tool = head["who"] or head["source"], classify_word(head["kind"]) == "tool"
+        author = "tool" if is_tool else classify_word(who) or "agent"
+        chat.enter(who, author, body, kind=head["kind"])
     return chat
 
 
@@ -317,22 +295,18 @@ def _read_ag2_console(text: str) -> _Log | None:
         if who := head["who"]:
             author: Author = "tool" if _CONSOLE_RESULT.match(body.strip()) else "agent"
             author = classify_word(who) or "agent" if author == "agent" else author
-            chat.say(who, author, body, recipients=(head["to"],))
+            chat.enter(who, author, body, recipients=(head["to"],))
         elif head["note"]:
-            chat.say("AG2", "system", f"{head['note']}\n{body}" if body.strip() else "")
+            chat.enter("AG2", "system", f"{head['note']}\n{body}" if body.strip() else "")
             chat.ignored["AG2's notes"] += not body.strip()
         else:
-            chat.say("AG2", "system", body)
+            chat.enter("AG2", "system", body)
     return chat
 
 
 def _read_ag2(text: str) -> Conversation | None:
     items = list(_list_python_objects(text)) or [
-        {
-            "content": dedent(match["content"]).strip(),
-            "role": match["role"],
-            "name": match["name"],
-        }
+        {**match.groupdict(), "content": dedent(match["content"]).strip()}
         for match in _AG2.finditer(text)
     ]
     chat = read_chat(items, _WHERE) if items else None
@@ -350,16 +324,9 @@ def _list_python_objects(text: str) -> Iterator[dict[str, Any]]:
             depth += 1
         elif match[0] == "}" and depth:
             depth -= 1
-            value = _parse_python(text[start : match.end()]) if depth == 0 else None
+            value = parse_literal(text[start : match.end()]) if depth == 0 else None
             if isinstance(value, dict) and {"content", "name"} <= value.keys():
                 yield value
-
-
-def _parse_python(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
 
 
 _READERS: tuple[Callable[[str], Conversation | None], ...] = (

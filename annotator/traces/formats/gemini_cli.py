@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.base.text import format_count
-from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.model import Author, Trace
+from annotator.traces.conversation import Conversation, list_call_texts, read_parts
+from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
-
-name = "gemini-cli"
 
 _TYPES = {"user", "gemini", "info", "error", "warning"}
 _AUTHORS: Mapping[str, Author] = {"user": "human", "gemini": "agent", "qwen": "agent"}
@@ -27,33 +25,26 @@ _SESSION_KEYS = ("sessionId", "projectHash", "startTime", "lastUpdated", "messag
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a session, or a line of one."""
-    if not isinstance(document, dict):
-        return False
-    if isinstance(document.get("sessionId"), str) and "projectHash" in document:
-        return True
-    if {"$set", "$rewindTo"} & document.keys():
+    is_session = isinstance(document.get("sessionId"), str) and "projectHash" in document
+    if is_session or {"$set", "$rewindTo"} & document.keys():
         return True
     is_message = {"id", "timestamp", "type", "content"} <= document.keys()
-    return is_message and document["type"] == "gemini"
+    return is_message and bool(document["type"] == "gemini")
 
 
 def group(document: Any) -> str | None:
-    """Return the session that a line names, or ""; None for a session in one document."""
     return None if get_list(document, "messages") else get_text(document.get("sessionId")) or ""
 
 
 def identify(document: Any) -> str | None:
-    """Return the session's id."""
     return get_text(get_dict(document).get("sessionId"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
     for message in _list_messages(chat, document if isinstance(document, list) else [document]):
         _add_message(chat, message)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]:
@@ -78,9 +69,8 @@ def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]
             chat.note_unread("session", session, (*_SESSION_KEYS, "kind", "directories", "$set"))
             chat.set_attributes(summary=change.get("summary"), kind=change.get("kind"))
     if taken_back:
-        chat.problems.append(
-            f"{format_count(taken_back, 'message')} taken back ($rewindTo), left out"
-        )
+        count = format_count(taken_back, "message")
+        chat.problems.append(f"{count} taken back ($rewindTo), left out")
     return list(messages.values())
 
 
@@ -113,7 +103,7 @@ def _add_result(chat: Conversation, call: Mapping[str, Any]) -> None:
     """Add what a tool returned: to the model, else to the screen."""
     result = call.get("result")
     responses = [
-        get_dict(get_dict(item).get("functionResponse")).get("response")
+        get_dict(item, "functionResponse").get("response")
         for item in (result if isinstance(result, list) else [result])
     ]
     texts = [
@@ -121,9 +111,8 @@ def _add_result(chat: Conversation, call: Mapping[str, Any]) -> None:
         or json.dumps(response, ensure_ascii=False)
         for response in responses
         if response
-    ]
-    texts = texts or [text for text in read_parts(result).texts if text]
-    texts = texts or [text for text in [get_text(call.get("resultDisplay"))] if text]
-    if texts:
+    ] or [text for text in read_parts(result).texts if text]
+    display = get_text(call.get("resultDisplay"))
+    if texts := texts or [display] if display else texts:
         tool = get_text(call.get("name")) or "tool"
-        chat.add(Utterance(tool, "tool", texts, time=parse_time(call.get("timestamp"))), "tools")
+        chat.say("tools", tool, "tool", *texts, time=parse_time(call.get("timestamp")))

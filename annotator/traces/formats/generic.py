@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annotator.traces.cells import parse_cell
-from annotator.traces.conversation import is_message, read_chat, read_time
-from annotator.traces.model import Trace
+from annotator.traces.conversation import Conversation, is_message, read_chat, read_time
 from annotator.traces.records import (
     RESULT_KEYS,
     find_record_id,
     find_task,
     get_dict,
     get_first_text,
+    parse_cell,
     parse_number,
     read_attributes,
     read_outcome,
@@ -20,7 +19,7 @@ from annotator.traces.records import (
     read_patches,
 )
 
-name = "generic"
+documents = (dict, list)
 takes_records_apart = True  # a record among messages is a trace by itself
 
 _LISTS = (
@@ -39,14 +38,12 @@ CONVERSATION_KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a JSON document is a message, a list of messages, or an object with one."""
     if isinstance(document, dict):
         return bool(_find_list(document)) or is_message(document)
-    return isinstance(document, list) and bool(document) and is_message(document[0])
+    return bool(document) and is_message(document[0])
 
 
 def group(document: Any) -> str | None:
-    """Return the conversation of a message: "" for the file's; None for a whole record."""
     if isinstance(document, list):
         return None
     if not isinstance(document, dict):
@@ -56,8 +53,7 @@ def group(document: Any) -> str | None:
     return get_first_text(document, *CONVERSATION_KEYS) or ""
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a message that is no object."""
+def read(document: Any) -> Conversation:
     record: Mapping[str, Any] = document if isinstance(document, dict) else {}
     key, messages = (_find_list(record) or ("", [])) if record else ("", document)
     items = list(messages) if key else _sort_rows(messages)
@@ -90,7 +86,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.attributes, chat.task = {**outer, **inner}, find_task(record)
     chat.read_outcome({**record, **chat.attributes})
     chat.outcome = replace(chat.outcome, **run)
-    return chat.trace(name, trace_id, path, patches=patches)
+    chat.patches = patches
+    return chat
 
 
 def _sort_rows(items: list[Any]) -> list[Any]:

@@ -7,11 +7,8 @@ Gemini API itself are read as `generic`.
 from typing import Any
 
 from annotator.traces.conversation import HARMLESS, Conversation, read_parts
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text, parse_time
-
-name = "google-adk"
-
+from annotator.traces.model import Author
+from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
 _READ = {
     *HARMLESS,
@@ -20,17 +17,13 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a session."""
-    first = next(iter(get_list(document, "events")), None)
-    return isinstance(first, dict) and "author" in first and "content" in first
+    first = get_dict(next(iter(get_list(document, "events")), None))
+    return "author" in first and "content" in first
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an event that is no object."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
-    for n, item in enumerate(document["events"], 1):
-        event = expect_object(item, f"event {n}")
-        chat.note_unread("events", event, _READ)
+    for event in chat.list_objects(document["events"], "event", "events", _READ):
         parts = read_parts(get_dict(event, "content").get("parts"))
         if not (parts.texts or parts.reasoning or parts.omitted):
             continue  # of a state, or of a transfer: nothing was said
@@ -39,4 +32,4 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         author = "tool" if parts.has_result else author
         chat.add(parts.utter(sender, author, parse_time(event.get("timestamp"))), "events")
     chat.read_attributes(document, ("id", "events", "state"))
-    return chat.trace(name, trace_id, path)
+    return chat

@@ -11,48 +11,41 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Feature, Message, Outcome, Trace
-from annotator.traces.records import get_dict, get_list, get_text, name_type, walk_path
-
-name = "inspect"
+from annotator.traces.conversation import Conversation, read_chat
+from annotator.traces.model import Feature, Message, Outcome
+from annotator.traces.records import (
+    expect_object,
+    get_dict,
+    get_list,
+    get_text,
+    name_type,
+    walk_path,
+)
 
 _ATTACHMENT = "attachment://"
 _NAME = re.compile(r"\[([\w-]{1,60})\] ")
-_PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": False} | {
-    "true": True,
-    "false": False,
-}
+_PASSED = dict.fromkeys(("C", "1", "1.0", "true"), True)
+_PASSED |= dict.fromkeys(("I", "0", "0.0", "false"), False)
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a log."""
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("eval"), dict)
-        and ("samples" in document or "status" in document)
-    )
+    is_log = "samples" in document or "status" in document
+    return is_log and isinstance(document.get("eval"), dict)
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the samples, each with the log's ``eval``."""
     for sample in get_list(document, "samples"):
         yield {"eval": document["eval"], "sample": sample}
 
 
 def identify(item: Any) -> str | None:
-    """Return the sample's id and its epoch."""
-    sample = item.get("sample") if isinstance(item, dict) else None
-    if not isinstance(sample, dict) or (sample_id := get_text(sample.get("id"))) is None:
-        return None
-    return f"{sample_id}/{get_text(sample.get('epoch')) or 1}"
+    sample = get_dict(item, "sample")
+    sample_id, epoch = get_text(sample.get("id")), get_text(sample.get("epoch"))
+    return None if sample_id is None else f"{sample_id}/{epoch or 1}"
 
 
-def read(item: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a sample; raises UnreadableTrace without a list of messages."""
-    sample, about = item["sample"], item["eval"]
-    if not isinstance(sample, dict):
-        raise UnreadableTrace(f"sample: found {name_type(sample)}, expected an object")
+def read(item: Any) -> Conversation:
+    sample, about = expect_object(item["sample"], "sample"), item["eval"]
     items = sample.get("messages")
     if not isinstance(items, list):
         raise UnreadableTrace(f"messages: found {name_type(items)}, expected a list")
@@ -64,16 +57,13 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     error = sample.get("error")
     error = error.get("message") if isinstance(error, dict) else error
     chat.outcome = Outcome(passed=passed, features=features, error=get_text(error))
-    chat.attributes = {
-        "model": get_text(about.get("model")),
-        "task": get_text(about.get("task")),
-        "dataset": get_text(walk_path(about, "dataset.name")),
-        "epoch": sample.get("epoch") if isinstance(sample.get("epoch"), int) else None,
-        "passed": passed,
-    }
+    paths = {"model": "model", "task": "task", "dataset": "dataset.name"}
+    chat.attributes = {key: get_text(walk_path(about, path)) for key, path in paths.items()}
+    epoch = sample.get("epoch") if isinstance(sample.get("epoch"), int) else None
+    chat.attributes |= {"epoch": epoch, "passed": passed}
     if passed is not None:
         chat.attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _assign_senders(messages: list[Message], items: list[Any]) -> Iterator[Message]:

@@ -11,10 +11,9 @@ from typing import Any
 
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text, walk_path
+from annotator.traces.records import get_dict, get_list, get_text, walk_path
 
-name = "langchain"
+documents = (dict, list)
 
 _LISTS = ("messages", "values.messages", "channel_values.messages", "output.messages")
 _THREADS = ("config.configurable.thread_id", "checkpoint.thread_id")
@@ -22,7 +21,6 @@ _TYPES = {"human", "ai", "tool", "system", "function", "chat", "remove", "develo
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a message of LangChain's, a list of them, or a state with one."""
     _, items = _find_list(document)
     if items is None:
         return _is_message(document) or bool(_read_update(document))
@@ -45,8 +43,7 @@ def group(document: Any) -> str | None:
     return f"{thread}:{number}" if thread and number else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for what is no message."""
+def read(document: Any) -> Conversation:
     records = document if isinstance(document, list) else [document]
     states = [(key, items, record) for record in records for key, items in [_find_list(record)]]
     states = [state for state in states if state[1]]
@@ -58,19 +55,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append(f"{other} of {len(states)} states hold other messages, left out")
     chat.read_attributes(record, {key.partition(".")[0], "id"})
     chat.read_outcome(record)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read_chat(items: list[Any], where: str) -> Conversation:
     """Return the conversation. A human message with the name of an agent is the agent's."""
-    messages = [
-        expect_object(unwrap_message(item), f"{where}: message {n}")
-        for n, item in enumerate(items, 1)
-    ]
+    chat = Conversation()
+    messages = chat.list_objects(map(unwrap_message, items), f"{where}: message")
     people = [get_text(item.get("name")) for item in messages if item.get("type") == "human"]
     agents = {get_text(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
     unsure = len(set(people)) > 1
-    chat = Conversation()
     for message in messages:
         for fields in split_message(message):
             utterance = read_message(fields)
@@ -117,11 +111,8 @@ def _read_update(document: Any) -> list[Any]:
 def _find_list(document: Any) -> tuple[str, list[Any] | None]:
     if isinstance(document, list):
         return "", document
-    if isinstance(document, dict):
-        for key in _LISTS:
-            if isinstance(items := walk_path(document, key), list):
-                return key, items
-    return "", None
+    pairs = ((key, walk_path(document, key)) for key in _LISTS)
+    return next(((key, items) for key, items in pairs if isinstance(items, list)), ("", None))
 
 
 def _is_message(item: Any) -> bool:

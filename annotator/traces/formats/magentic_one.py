@@ -15,38 +15,34 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_chat, read_parts
-from annotator.traces.model import Author, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
-    expect_object,
     get_dict,
     get_first_text,
-    get_list,
     get_text,
+    list_items,
     name_type,
 )
 
-name = "magentic-one"
+documents = (dict, list)
 
 _ROLE = re.compile(r"(?P<name>[^()]+?)\s*\((?:->\s*(?P<to>[^()]+)|(?P<kind>[^()]+))\)")
 _PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's CaptainAgent
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a list, or a record with one as its ``history``."""
-    roles = [get_dict(item).get("role") for item in _list_items(document)[:20]]
+    roles = [get_dict(item).get("role") for item in list_items(document, "history")[:20]]
     return "mistake_agent" in get_dict(document) or any(
         isinstance(role, str) and _ROLE.fullmatch(role) for role in roles
     )
 
 
 def identify(document: Any) -> str | None:
-    """Return the question's id."""
     return get_first_text(get_dict(document), "question_ID", "id")
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an item that is no object."""
-    items, record = _list_items(document), get_dict(document)
+def read(document: Any) -> Conversation:
+    items, record = list_items(document, "history"), get_dict(document)
     if not items:
         history = name_type(record.get("history"))
         raise UnreadableTrace(f"history: found {history}, expected messages")
@@ -56,15 +52,15 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             chat.messages[0] = replace(chat.messages[0], kind="task")
     else:
         chat = Conversation()
-        for n, item in enumerate(items, 1):
-            fields = expect_object(item, f"message {n}")
-            chat.note_unread("messages", fields, {*HARMLESS, "role", "content"})
+        keys = {*HARMLESS, "role", "content"}
+        for fields in chat.list_objects(items, "message", "messages", keys):
             chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)
     prompts = get_dict(record, "system_prompt").items()
     tasks = {agent: text for agent, prompt in prompts if (text := get_text(prompt))}
-    return chat.trace(name, trace_id, path, tasks=tasks)
+    chat.tasks = tasks
+    return chat
 
 
 def _read(fields: dict[str, Any]) -> Utterance:
@@ -76,7 +72,3 @@ def _read(fields: dict[str, Any]) -> Utterance:
     parts = read_parts(fields.get("content"))
     recipients = (to,) if to else (sender,) if note else ()
     return Utterance(sender, author, parts.texts, recipients, None, note, omitted=parts.omitted)
-
-
-def _list_items(document: Any) -> list[Any]:
-    return get_list(document, "history" if isinstance(document, dict) else None)

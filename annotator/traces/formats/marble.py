@@ -13,10 +13,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance
-from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_dict, get_list, get_text
-
-name = "marble"
+from annotator.traces.records import get_dict, get_list, get_text
 
 _HEADER = re.compile(r"^From (\S[^\n:]*?) to (\S[^\n:]*?): ", re.MULTILINE)
 _SESSION = re.compile(r"^In Session \S+ *$", re.MULTILINE)
@@ -29,25 +26,19 @@ _KEYS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is the result of a run."""
-    if not isinstance(document, dict) or "coordination_mode" not in document:
-        return False
-    return isinstance(document.get("iterations"), list)
+    return "coordination_mode" in document and isinstance(document.get("iterations"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a run; raises UnreadableTrace for an iteration that is no object."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
     tasks: dict[str, str] = {}
     task = get_text(document.get("task")) or ""
-    for n, item in enumerate(document["iterations"], 1):
-        fields = expect_object(item, f"iteration {n}")
-        chat.note_unread("iteration", fields, _KEYS)
+    items = document["iterations"]
+    for fields in chat.list_objects(items, "iteration", "iteration", _KEYS):
         for agent, assignment in _list_pairs(fields.get("task_assignments"), "task"):
             tasks.setdefault(agent, task)
-            chat.add(
-                Utterance("engine", "system", [_stringify(assignment)], (agent,)), "iterations"
-            )
+            text = _stringify(assignment)
+            chat.say("iterations", "engine", "system", text, recipients=(agent,))
         talks = fields.get("communications") or []
         for talk in talks if isinstance(talks, list) else [talks]:
             for utterance in _split_talk(_stringify(talk)):
@@ -59,16 +50,17 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             if result is None:
                 chat.problems.append(f"task_results: {agent} has no result")
             elif text:
-                chat.add(Utterance(agent, "agent", [text]), "task_results")
+                chat.say("task_results", agent, "agent", text)
             if returned.strip():
-                chat.add(Utterance("function", "tool", [returned.strip()]), "task_results")
+                chat.say("task_results", "function", "tool", returned.strip())
         if summary := get_text(fields.get("summary")):
-            chat.add(Utterance("engine", "system", [summary]), "iterations")
+            chat.say("iterations", "engine", "system", summary)
     if not chat.messages:
         raise UnreadableTrace("no message in its iterations")
     chat.read_attributes(document, ("task", "iterations"))
     chat.task = task
-    return chat.trace(name, trace_id, path, tasks=tasks if task else {})
+    chat.tasks = tasks if task else {}
+    return chat
 
 
 def _split_talk(text: str) -> Iterator[Utterance]:

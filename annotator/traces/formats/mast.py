@@ -12,28 +12,22 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.formats.framework_log import read_log
-from annotator.traces.model import Message, Trace
 from annotator.traces.records import find_task, get_text, name_type, parse_nested
-
-name = "mast"
 
 _ID = ("mas_name", "llm_name", "benchmark_name", "trace_id")
 _ATTRIBUTES = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a record."""
-    return isinstance(document, dict) and "mas_name" in document and "trace" in document
+    return "mas_name" in document and "trace" in document
 
 
 def identify(document: Any) -> str | None:
-    """Return the id: the names of system, model and benchmark before the record's number."""
     parts = [text for key in _ID if (text := get_text(document.get(key)))]
     return "/".join(parts) if get_text(document.get("trace_id")) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace if it has no trajectory."""
+def read(document: Any) -> Conversation:
     content, problem, other = parse_nested(document["trace"]), None, None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(content, dict):
@@ -45,7 +39,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         content = "\n".join(map(str, content))  # a log, line by line
     if isinstance(content, list):
         chat = read_chat(content, "trajectory")
-        chat.messages[:1] = [_mark_task(message, statement) for message in chat.messages[:1]]
+        first = chat.messages[0] if chat.messages else None
+        if first and statement and first.text.strip() == statement.strip():  # it repeats the task
+            to = (first.sender,)
+            chat.messages[0] = replace(first, author="system", recipients=to, sender="task")
     elif text := get_text(content):
         chat = read_log(text) or Conversation()
         if not chat.messages:
@@ -58,11 +55,4 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_outcome({"other_data": other, **document})
     chat.task = find_task({"problem_statement": problem}) or chat.task
     chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
-    return chat.trace(name, trace_id, path)
-
-
-def _mark_task(message: Message, statement: str | None) -> Message:
-    """Return the first message as the harness's if it only repeats the task."""
-    if not statement or message.text.strip() != statement.strip():
-        return message
-    return replace(message, author="system", recipients=(message.sender,), sender="task")
+    return chat

@@ -12,20 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.cells import parse_cell
-from annotator.traces.formats.span_tree import read_span
-from annotator.traces.formats.spans import SpanRecord, converse, find_texts
-from annotator.traces.model import Trace
+from annotator.traces.conversation import Conversation
+from annotator.traces.formats.span_fields import read_span
+from annotator.traces.formats.spans import SpanRecord, add_record, converse, find_texts
 from annotator.traces.records import (
     LABELS_NOTE,
     find_record_id,
     get_dict,
     get_first_text,
     get_list,
-    read_attributes,
+    parse_cell,
 )
-
-name = "mlflow"
 
 _ROW_MARKS = (
     *("trace_metadata", "request_metadata", "execution_time_ms", "execution_duration"),
@@ -38,9 +35,6 @@ _PREVIEWS = ("request_preview", "response_preview")  # of the request and the re
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trace or a row with one."""
-    if not isinstance(document, dict):
-        return False
     trace = _unwrap(document)
     spans = _list_spans(trace)
     if any("mlflow" in key for span in spans[:3] for key in _get_attributes(span)):
@@ -53,7 +47,6 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the trace's id, which was the request's in 2.x."""
     trace = _unwrap(document)
     fields = {**trace, **get_dict(trace, "info")}
     ids = get_first_text(fields, "trace_id", "request_id") or find_record_id(fields)
@@ -61,27 +54,21 @@ def identify(document: Any) -> str | None:
     return ids or next((_get_attributes(span).get("mlflow.traceRequestId") for span in spans), None)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans; raises UnreadableTrace without a message."""
+def read(document: Any) -> Conversation:
     trace = _unwrap(document)
     data = {**trace, **get_dict(trace, "data")}
     items = [span for span in _list_spans(trace) if isinstance(span, dict)]
     spans = [_read(span) for span in items]
     if not any(span.role in ("model", "agent") and (span.inputs or span.outputs) for span in spans):
         spans.append(_read_request(data, items, spans))
-    result = converse(spans, name, trace_id, path)
+    chat = converse(spans)
     info = {**get_dict(trace, "info")} or {**trace}
     labels = info.pop(_LABELS, None) or trace.get(_LABELS)
     outer = {key: value for key, value in document.items() if trace is not document}
     fields = {key: parse_cell(value) for key, value in {**outer, **info}.items()}
-    attributes, problems = read_attributes(fields, (*_PARTS, *_PREVIEWS))
-    if labels:
-        problems += (f"{_LABELS}: {LABELS_NOTE}",)
-    return replace(
-        result,
-        attributes={**attributes, **result.attributes},
-        problems=(*result.problems, *problems),
-    )
+    add_record(chat, fields, (*_PARTS, *_PREVIEWS))
+    chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if labels else []
+    return chat
 
 
 def _unwrap(document: Any) -> dict[str, Any]:

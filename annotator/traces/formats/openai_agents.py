@@ -8,49 +8,42 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_text
+from annotator.traces.records import get_dict, get_text
 
-name = "openai-agents"
+documents = (dict, list)
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an item with its session or agent, a response, or a list of such."""
-    if isinstance(document, list):
-        return bool(document) and all(map(_is_record, document[:2]))
-    return _is_record(document)
+    records = split(document)[:2]
+    return bool(records) and all(map(_is_record, records))
 
 
 def group(document: Any) -> str | None:
-    """Return the session of an item, "" for the items and responses of one run."""
     return get_text(document.get("session_id")) or "" if isinstance(document, dict) else None
 
 
 def split(document: Any) -> list[Any]:
-    """Return the records of a list."""
     return document if isinstance(document, list) else [document]
 
 
-def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for an item that is no object."""
+def read(records: Any) -> Conversation:
     chat = Conversation()
-    for record in split(records):
-        fields = expect_object(record, "item")
+    for fields in chat.list_objects(records, "item"):
         agent = fields.get("agent")
         agent_name = get_text(agent.get("name") if isinstance(agent, dict) else agent)
         inner, output = fields.get("item", fields.get("raw_item")), fields.get("output")
-        for item in output if inner is None and isinstance(output, list) else [inner]:
-            for entry in split_message(expect_object(item, "item")):
+        items = output if inner is None and isinstance(output, list) else [inner]
+        for item in chat.list_objects(items, "item"):
+            for entry in split_message(item):
                 message = read_message(entry)
                 if message.author == "agent" and agent_name:
                     message = replace(message, sender=agent_name)
                 chat.add(message, "items")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _is_record(item: Any) -> bool:
-    if not isinstance(item, dict):
-        return False
+    item = get_dict(item)
     session = "session_id" in item and isinstance(item.get("item"), dict)
     run = "agent" in item and isinstance(item.get("raw_item"), dict)
     return session or run or {"output", "response_id", "usage"} <= item.keys()

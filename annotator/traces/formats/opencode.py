@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author, Outcome
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
 
-name = "opencode"
 takes_records_apart = True
 
 _EVENTS = {"text", "reasoning", "tool_use", "step_start", "step_finish"}
@@ -27,41 +26,31 @@ _PART_KEYS = _IDS | {
     *("prompt", "description", "agent", "name", "command"),
 }
 _STATE_KEYS = ("status", "input", "output", "error", "title", "metadata", "time", "raw")
-_INFO_KEYS = frozenset(
-    (
-        *("id", "role", "agent", "mode", "sessionID", "parentID", "modelID", "providerID", "model"),
-        *("path", "cost", "tokens", "time", "finish", "system", "tools", "summary", "error"),
-        *("variant", "format"),
-    )
+_INFO_KEYS = (
+    *("id", "role", "agent", "mode", "sessionID", "parentID", "modelID", "providerID", "model"),
+    *("path", "cost", "tokens", "time", "finish", "system", "tools", "summary", "error"),
+    *("variant", "format"),
 )
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is an exported session, or an event of one."""
-    if not isinstance(document, dict):
-        return False
     if "sessionID" in document and isinstance(document.get("part"), dict):
         return document.get("type") in _EVENTS
-    first = next(iter(get_list(document, "messages")), None)
-    return isinstance(get_dict(first).get("info"), dict) and isinstance(
-        get_dict(first).get("parts"), list
-    )
+    first = get_dict(next(iter(get_list(document, "messages")), None))
+    return isinstance(first.get("info"), dict) and isinstance(first.get("parts"), list)
 
 
 def group(document: Any) -> str | None:
-    """Return the session of an event; None for a session that was exported."""
     if "messages" in document:
         return None
     return get_text(document.get("sessionID")) or ""
 
 
 def identify(document: Any) -> str | None:
-    """Return the session's id."""
     return get_text(get_dict(document, "info").get("id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a session or of its events."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
     if isinstance(document, dict) and "messages" in document:
         about = get_dict(document, "info")
@@ -71,7 +60,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.set_attributes(title=about.get("title"), cli_version=about.get("version"))
     else:
         _add_events(chat, document if isinstance(document, list) else [document])
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _add_message(chat: Conversation, item: Mapping[str, Any]) -> None:
@@ -86,7 +75,7 @@ def _add_message(chat: Conversation, item: Mapping[str, Any]) -> None:
     time = parse_time(get_dict(info, "time").get("created"))
     for prompt in get_list(info, "system"):  # old versions repeat it in each answer
         if isinstance(prompt, str) and all(prompt != message.text for message in chat.messages):
-            chat.add(Utterance("system", "system", [prompt], (agent,), time), "info")
+            chat.say("info", "system", "system", prompt, recipients=(agent,), time=time)
     _add_parts(chat, get_list(item, "parts"), Utterance(sender, author, (), recipients, time))
     if error := info.get("error"):
         errors = (chat.outcome.error, _describe_error(error))
@@ -99,8 +88,7 @@ def _add_events(chat: Conversation, events: Sequence[Any]) -> None:
     for message, items in groupby(map(get_dict, events), _get_message_id):
         lines = list(items)
         if message is not None:
-            time = parse_time(lines[0].get("timestamp"))
-            speaker = Utterance("assistant", "agent", time=time)
+            speaker = Utterance("assistant", "agent", time=parse_time(lines[0].get("timestamp")))
             _add_parts(chat, [line["part"] for line in lines], speaker)
             continue
         for line in lines:
@@ -140,24 +128,18 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
             pieces += list_call_texts({"name": tool, "input": state.get("input")})
             chat.add(replace(speaker, pieces=pieces, omitted=omitted), "parts")
             pieces, omitted = [], []
-            _add_result(chat, tool, state, speaker.time)
+            chat.note_unread("state of a tool", state, _STATE_KEYS)
+            result = state.get("output", state.get("error"))
+            if result is not None:
+                text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+                ended = parse_time(get_dict(state, "time").get("end")) or speaker.time
+                chat.add(Utterance(tool, "tool", [text], time=ended), "parts")
         else:
             omitted.append(f"a part of type {kind}")
     if pieces:
         chat.add(replace(speaker, pieces=pieces, omitted=omitted), "parts")
     else:
         chat.problems += [f"parts: {omission} left out, not text" for omission in omitted]
-
-
-def _add_result(
-    chat: Conversation, tool: str, state: Mapping[str, Any], time: float | None
-) -> None:
-    chat.note_unread("state of a tool", state, _STATE_KEYS)
-    result = state.get("output", state.get("error"))
-    if result is not None:
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        ended = parse_time(get_dict(state, "time").get("end")) or time
-        chat.add(Utterance(tool, "tool", [text], time=ended), "parts")
 
 
 def _describe_error(error: Any) -> str | None:

@@ -18,7 +18,7 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
     expect_object,
     get_dict,
@@ -28,7 +28,7 @@ from annotator.traces.records import (
     walk_path,
 )
 
-name = "openhands"
+documents = (dict, list)
 
 _AUTHORS: dict[str, Author] = {"agent": "agent", "user": "human"}
 _AUTHORS |= {"environment": "system", "system": "system"}
@@ -38,6 +38,7 @@ _CONSUMED = (
     *("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics"),
     "test_result",
 )
+_REPORTS = ("test_result.report", "test_result.result", "report")
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 _READ = {
     *(*HARMLESS, "source", "timestamp", "action", "args", "message", "observation", "content"),
@@ -51,25 +52,18 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a line of an evaluation's output, a record or a list of events, or an
-    event on a line of its own.
-    """
     if isinstance(document, list):
         return _are_events(document)
-    if not isinstance(document, dict):
-        return False
     events = _find_events(document)
     empty = events == [] and "instance_id" in document and "test_result" in document
     return empty or _are_events(events) or _is_event(document)
 
 
 def group(document: Any) -> str | None:
-    """Return "" for an event on a line of its own: they are those of the file's session."""
     return "" if _is_event(document) else None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace without events, or for one that is no object."""
+def read(document: Any) -> Conversation:
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_find_events(record) or [])
@@ -77,19 +71,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
             chat.attributes["model"] = model
-    passed, rule = read_outcome({**record, **_find_result(record)})
-    if rule:
-        chat.attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"}
-    chat.outcome = Outcome(passed=passed, error=get_text(record.get("error")))
+    reports = (walk_path(record, key) for key in _REPORTS)
+    report = next((report for report in reports if isinstance(report, dict)), {})
+    passed, rule = read_outcome({**record, **report})
+    rule = rule and f"test_result {rule}"
+    chat.set_outcome(passed, rule, error=get_text(record.get("error")))
     patch = get_text(walk_path(record, "test_result.git_patch"))
-    return chat.trace(name, trace_id, path, patches={"agent": patch} if patch else {})
-
-
-def _find_result(record: dict[str, Any]) -> dict[str, Any]:
-    for key in ("test_result.report", "test_result.result", "report"):
-        if isinstance(report := walk_path(record, key), dict):
-            return report
-    return {}
+    chat.patches = {"agent": patch} if patch else {}
+    return chat
 
 
 def _find_events(record: dict[str, Any]) -> list[Any] | None:
@@ -129,9 +118,9 @@ def _read(event: dict[str, Any]) -> Utterance | None:
         return _read_event(event)
     time = read_time(event)
     if (observation := get_text(event.get("observation"))) is not None:
-        text = get_text(event.get("content"))
-        utterance = Utterance("environment", "tool", [text or ""], time=time, kind=observation)
-        return utterance if text else None
+        if text := get_text(event.get("content")):
+            return Utterance("environment", "tool", [text], time=time, kind=observation)
+        return None
     action, fields = get_text(event.get("action")) or "", get_dict(event, "args")
     if action in _NO_MESSAGES:
         return None

@@ -22,7 +22,6 @@ def claims(folder: str, files: frozenset[str]) -> bool:
 
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
-    """Return the trace of a session in the order of its events; raises UnreadableTrace."""
     numbers = {int(match[2]): match[0] for file in names if (match := _EVENT.fullmatch(file))}
     chat = converse([read_json(folder, numbers[n]) for n in sorted(numbers)])
     return chat.trace(name, trace_id, folder)

@@ -13,10 +13,10 @@ from annotator.traces.conversation import (
     list_call_texts,
     read_parts,
 )
-from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_list, get_text, parse_time
+from annotator.traces.model import Author
+from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
-name = "pydantic-ai"
+documents = list
 
 _AUTHORS: dict[str, Author] = {
     **dict.fromkeys(("system-prompt", "retry-feedback", "instruction"), "system"),
@@ -24,8 +24,6 @@ _AUTHORS: dict[str, Author] = {
     **dict.fromkeys(("text", "tool-call", "builtin-tool-call", "thinking"), "agent"),
     "user-prompt": "human",
 }
-
-
 _READ = {
     *HARMLESS,
     *("part_kind", "timestamp", "tool_name", "content", "args", "outcome", "scope", "retry"),
@@ -33,30 +31,22 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a list of requests and responses."""
-    first = document[0] if isinstance(document, list) and document else None
-    return (
-        isinstance(first, dict)
-        and first.get("kind") in ("request", "response")
-        and isinstance(first.get("parts"), list)
-    )
+    first = get_dict(next(iter(document), None))
+    return first.get("kind") in ("request", "response") and isinstance(first.get("parts"), list)
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a message or part that is no object."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
     instructions = None
-    for n, item in enumerate(document, 1):
-        fields = expect_object(item, f"message {n}")
+    for n, fields in enumerate(chat.list_objects(document, "message"), 1):
         chat.set_attributes(model=fields.get("model_name"))
         if (text := get_text(fields.get("instructions"))) and text != instructions:
-            chat.add(Utterance("system", "system", [text]), "messages")
+            chat.say("messages", "system", "system", text)
             instructions = text
-        for value in get_list(fields, "parts"):
-            block = expect_object(value, f"message {n}: part")
-            chat.note_unread("parts", block, _READ)
+        blocks = get_list(fields, "parts")
+        for block in chat.list_objects(blocks, f"message {n}: part", "parts", _READ):
             chat.add(_read(block, fields.get("timestamp")), "messages")
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _read(block: dict[str, Any], message_time: Any) -> Utterance:

@@ -13,16 +13,13 @@ from annotator.traces.conversation import (
     list_call_texts,
     read_parts,
 )
-from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_list, get_text, parse_time, walk_path
+from annotator.traces.records import get_dict, get_list, get_text, list_items, parse_time, walk_path
 
-name = "smolagents"
+documents = (dict, list)
 
 _AGENT = "agent"
 _MARKS = {"task", "system_prompt", "step_number", "plan"}
 _OTHER_MARKS = {"task_images", "observations", "model_output_message", "model_output"}
-
-
 _READ = {
     *HARMLESS,
     *("model_output", "model_output_message", "plan", "tool_calls", "error", "observations"),
@@ -32,25 +29,18 @@ _READ = {
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a list of steps, or a result with one."""
-    first = next(iter(_list_steps(document)), None)
-    if not isinstance(first, dict) or not _MARKS & first.keys():
-        return False
-    return bool(_OTHER_MARKS & first.keys()) or first.keys() == {"system_prompt"}
+    keys = get_dict(next(iter(list_items(document, "steps")), None)).keys()
+    return bool(_MARKS & keys and _OTHER_MARKS & keys) or keys == {"system_prompt"}
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a step that is no object."""
+def read(document: Any) -> Conversation:
     chat = Conversation()
-    for n, item in enumerate(_list_steps(document), 1):
-        step = expect_object(item, f"step {n}")
-        chat.note_unread("steps", step, _READ)
+    for step in chat.list_objects(list_items(document, "steps"), "step", "steps", _READ):
         for utterance in _read(step):
             if utterance.pieces or utterance.omitted:
                 chat.add(utterance, "steps")
-    record = document if isinstance(document, dict) else {}
-    chat.read_attributes(record, ("steps", "messages", "output"))
-    return chat.trace(name, trace_id, path)
+    chat.read_attributes(get_dict(document), ("steps", "messages", "output"))
+    return chat
 
 
 def _read(step: dict[str, Any]) -> list[Utterance]:
@@ -75,7 +65,3 @@ def _read(step: dict[str, Any]) -> list[Utterance]:
 
 def _list_texts(*values: Any) -> list[str]:
     return [text for text in map(get_text, values) if text]
-
-
-def _list_steps(document: Any) -> list[Any]:
-    return get_list(document, "steps" if isinstance(document, dict) else None)

@@ -6,31 +6,21 @@ Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), op
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.formats.agent_names import find_agent_name
-from annotator.traces.formats.opentelemetry import read_fields
+from annotator.traces.conversation import Conversation
+from annotator.traces.formats.span_fields import ROLES, find_agent_name, read_fields
 from annotator.traces.formats.spans import (
     Role,
     SpanRecord,
+    add_record,
     converse,
     find_inputs,
     find_texts,
     read_tool_text,
 )
-from annotator.traces.model import Trace
-from annotator.traces.records import (
-    LABELS_NOTE,
-    get_dict,
-    get_text,
-    parse_time,
-    read_attributes,
-    walk_path,
-)
-
-name = "span-export"
+from annotator.traces.records import LABELS_NOTE, get_dict, get_text, parse_time, walk_path
 
 
 class ExportKeys(NamedTuple):
@@ -74,17 +64,9 @@ _TABLE = {  # marks -> the other keys, in their order
 _EXPORTS = [ExportKeys(tuple(marks.split()), *keys.split()) for marks, keys in _TABLE.items()]
 _LABELS = "scores"  # of Langfuse
 _OF_RECORDS = (*("id", "object", "input", "output", "traceId"), _LABELS)
-_ROLES: Mapping[str, Role] = {
-    **dict.fromkeys(("llm", "generation", "response", "chat_model"), "model"),
-    **dict.fromkeys(("tool", "function", "retriever"), "tool"),
-    "agent": "agent",
-}
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a span of one of these tools, or a trace with its observations."""
-    if not isinstance(document, dict):
-        return False
     items = document.get("data")  # of openai-agents and Phoenix
     if isinstance(items, list):
         kinds = (_find_keys(item) or (item or {}).get("object") == "trace" for item in items[:3])
@@ -95,7 +77,6 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the spans."""
     items = document.get("observations")
     if isinstance(children := document.get("child_runs"), list):  # LangSmith's, in one another
         yield {key: value for key, value in document.items() if key != "child_runs"}
@@ -115,13 +96,11 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def group(span: Any) -> str | None:
-    """Return the trace that a span belongs to."""
     keys = _find_keys(span)
     return get_text(walk_path(span, keys.trace if keys else "id")) or ""
 
 
-def read(spans: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of its spans; raises UnreadableTrace if there is none."""
+def read(spans: Any) -> Conversation:
     items = spans if isinstance(spans, list) else [spans]
     pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
     if not pairs:
@@ -130,16 +109,11 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
     spans = [_read(*pair) for pair in pairs]
     has_speaker = any(span.role in ("agent", "model") for span in spans)
     spans += [_read_record(record, "other" if has_speaker else "agent") for record in records]
-    trace = converse(spans, name, trace_id, path)
+    chat = converse(spans)
     for record in records:
-        attributes, problems = read_attributes(record, _OF_RECORDS)
-        problems += (f"{_LABELS}: {LABELS_NOTE}",) if record.get(_LABELS) else ()
-        trace = replace(
-            trace,
-            attributes={**attributes, **trace.attributes},
-            problems=(*trace.problems, *problems),
-        )
-    return trace
+        add_record(chat, record, _OF_RECORDS)
+        chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if record.get(_LABELS) else []
+    return chat
 
 
 def _find_keys(item: Any) -> ExportKeys | None:
@@ -152,7 +126,7 @@ def _find_keys(item: Any) -> ExportKeys | None:
 def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     kind = (get_text(walk_path(item, keys.kind)) or "").lower()
     title = get_text(item.get("name")) or get_text(walk_path(item, "span_data.name")) or ""
-    role = _ROLES.get(kind, "other")
+    role: Role = "tool" if kind == "retriever" else ROLES.get(kind, "other")
     if keys.kind == "op_name":
         role = _find_weave_role(kind)
         title = title or kind.rpartition("/")[2].partition(":")[0]

@@ -9,14 +9,13 @@ hold a text that no message holds.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
-from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import (
     HARMLESS,
     Conversation,
@@ -25,8 +24,15 @@ from annotator.traces.conversation import (
     read_message,
 )
 from annotator.traces.formats.langchain import unwrap_message
-from annotator.traces.model import AgentEnd, Author, Outcome, Trace
-from annotator.traces.records import get_dict, get_text, parse_nested
+from annotator.traces.model import AgentEnd, Author, Outcome
+from annotator.traces.records import (
+    get_dict,
+    get_list,
+    get_text,
+    parse_cell,
+    parse_nested,
+    read_attributes,
+)
 
 Role = Literal["agent", "model", "tool", "other"]
 
@@ -52,8 +58,8 @@ class SpanRecord:
     error: str | None = None
 
 
-def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str) -> Trace:
-    """Return the trace of some spans, in any order; raises UnreadableTrace without a message."""
+def converse(spans: Iterable[SpanRecord]) -> Conversation:
+    """Return what some spans say, in any order; raises UnreadableTrace without a message."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
     models = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
@@ -91,11 +97,8 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
             contents += arguments
         elif is_new:
             chat.add(utterance, "spans")
-    _note_unread(
-        (span for span in ordered if span.role != "tool" and span.id not in speaker_ids),
-        contents,
-        chat,
-    )
+    others = (span for span in ordered if span.role != "tool" and span.id not in speaker_ids)
+    _note_unread(others, contents, chat)
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
@@ -105,7 +108,15 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     ends = [AgentEnd(span.agent or "", None, "error", span.error) for span in crashed]
     errors = dict.fromkeys(span.error for span in failed if span.error and span not in crashed)
     chat.outcome = Outcome(error="\n".join(errors) or None, agents=tuple(dict.fromkeys(ends)))
-    return chat.trace(format, trace_id, path)
+    chat.describe_unread()
+    return chat
+
+
+def add_record(chat: Conversation, record: Mapping[str, Any], consumed: Collection[str]) -> None:
+    """Add the attributes of the record that held the spans; those of the spans come first."""
+    attributes, problems = read_attributes(record, consumed)
+    chat.attributes = {**attributes, **chat.attributes}
+    chat.problems += problems
 
 
 def _is_called(span: SpanRecord, texts: Sequence[str]) -> bool:
@@ -220,6 +231,12 @@ def _read_all(
             yield Utterance(agent if is_output else "user", author, [text], time=moment)
 
 
+def list_objects(item: Any, *keys: str) -> list[dict[str, Any]]:
+    """Return the objects in the list under the first of some keys that an object has."""
+    value = next((item[key] for key in keys if key in item), None) if isinstance(item, dict) else ()
+    return [inner for inner in get_list(value) if isinstance(inner, dict)]
+
+
 def find_messages(value: Any) -> list[Any]:
     """Return the messages in the inputs or outputs of a call, as SDKs and tracers record them: a
     list, an object with one, choices, generations, or a text.
@@ -235,10 +252,8 @@ def find_messages(value: Any) -> list[Any]:
     for key in ("messages", "input", "contents", "generations", "choices", "candidates", "output"):
         if value.get(key):
             return find_messages(value[key])
-    for key in ("content", "text", "value", "result", "message"):
-        if key in value:
-            return [_unwrap(value)]
-    return []
+    is_message = {"content", "text", "value", "result", "message"} & value.keys()
+    return [_unwrap(value)] if is_message else []
 
 
 def find_inputs(value: Any, role: Role) -> list[Any]:
@@ -270,13 +285,8 @@ def read_tool_text(value: Any) -> str | None:
         content = unwrap_message(content)
         if content is None or isinstance(content, str):
             return content
-        keys = [
-            key
-            for key in ("content", "output", "result")
-            if isinstance(get_dict(content).get(key), str | dict)
-        ]
-        if not keys:
+        values = (get_dict(content).get(key) for key in ("content", "output", "result"))
+        content = next((inner for inner in values if isinstance(inner, str | dict)), None)
+        if content is None:
             break
-        content = content[keys[0]]
-    value = parse_nested(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(parse_nested(value), ensure_ascii=False, default=str)

@@ -12,9 +12,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import Author
 from annotator.traces.records import (
-    expect_object,
     get_first_text,
     get_text,
     name_type,
@@ -23,15 +22,13 @@ from annotator.traces.records import (
     walk_path,
 )
 
-name = "swe-agent"
-
 _AGENT = "agent"
+_FACTS = {"model": "config.model.model_name", "exit_status": "exit_status"} | {
+    "api_calls": "model_stats.api_calls"
+}
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is such a trajectory."""
-    if not isinstance(document, dict):
-        return False
     if _is_row(document):
         return True
     if not isinstance(info := document.get("info"), dict):
@@ -50,12 +47,10 @@ def _is_row(document: dict[str, Any]) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the run, else the instance; a data set has many runs of each."""
     return get_text(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace where it has no list of messages."""
+def read(document: Any) -> Conversation:
     row = _is_row(document)
     key = "trajectory" if row and "generated_patch" in document else "messages"
     items = parse_nested(document.get("history") or document.get(key))
@@ -63,29 +58,23 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         raise UnreadableTrace(f"history: found {name_type(items)}, expected a list of messages")
     chat = Conversation()
     answered = False
-    for n, item in enumerate(items, 1):
-        utterance = _read(expect_object(item, f"message {n}"), answered)
+    for fields in chat.list_objects(items, "message"):
+        utterance = _read(fields, answered)
         chat.add(utterance, "history")
         answered |= utterance.author == "agent"
     info = document if row else document["info"]
     consumed = ["history", "messages", "trajectory", "info", "trajectory_format"]
     consumed += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
     chat.read_attributes(document, consumed)
-    for key, value in (
-        ("model", walk_path(info, "config.model.model_name")),
-        ("exit_status", info.get("exit_status")),
-        ("api_calls", walk_path(info, "model_stats.api_calls")),
-    ):
-        if (text := get_text(value)) is not None:
+    for key, fact in _FACTS.items():
+        if (text := get_text(value := walk_path(info, fact))) is not None:
             chat.attributes[key] = value if isinstance(value, int) else text
-    passed, rule = read_outcome(document)
-    if row and isinstance(document.get("target"), bool):
-        passed, rule = document["target"], "target"
-    chat.attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
-    chat.outcome = Outcome(passed=passed)
+    is_target = row and isinstance(document.get("target"), bool)
+    chat.set_outcome(*((document["target"], "target") if is_target else read_outcome(document)))
     keys = ("generated_patch", "patch") if row else ("submission",)
     patch = get_first_text(info, *keys)
-    return chat.trace(name, trace_id, path, patches={_AGENT: patch} if patch else {})
+    chat.patches = {_AGENT: patch} if patch else {}
+    return chat
 
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:

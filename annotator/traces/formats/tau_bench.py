@@ -11,26 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Message, Trace
+from annotator.traces.conversation import Conversation, read_chat
+from annotator.traces.model import Message
 from annotator.traces.records import get_dict, get_text, name_type, walk_path
-
-name = "tau-bench"
 
 _NOT_EVALUABLE = ("infrastructure_error", "context_window_exceeded")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a simulation, or tau2's results."""
-    if not isinstance(document, dict):
-        return False
     if isinstance(document.get("simulations"), list):
         return True
     return "task_id" in document and ("traj" in document or "reward_info" in document)
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the simulations, each with the model and the domain of the results."""
     simulations = document.get("simulations")
     if not isinstance(simulations, list):
         yield document
@@ -44,13 +38,11 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def identify(document: Any) -> str | None:
-    """Return the task and the trial."""
     parts = (get_text(get_dict(document).get(key)) for key in ("task_id", "trial"))
     return "/".join(text for text in parts if text) or None
 
 
-def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for a simulation without messages."""
+def read(document: Any) -> Conversation:
     fields = get_dict(document)
     key = "traj" if "traj" in fields else "messages"
     items = fields.get(key)
@@ -65,7 +57,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_outcome({"reward": reward if evaluable else None})
     if error := get_text(walk_path(fields, "info.error")):
         chat.outcome = replace(chat.outcome, error=error)
-    return chat.trace(name, trace_id, path)
+    return chat
 
 
 def _mark_output(message: Message) -> Message:
