@@ -77,23 +77,6 @@ def test_alpha_undefined(ratings, reason):
     assert found.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("ratings", "more", "message"),
-    [
-        ([["a"], ["a", "b"]], {}, r"not \[1, 2\] entries"),
-        ([[float("nan")], ["a"]], {}, "NaN; a missing one must be None"),
-        ([[["a"]], [["a"]]], {}, "must be hashable"),
-        ([["ab"], ["a"]], {"distance": "masi"}, "must be a set of codes, not 'ab'"),
-        ([["a"], ["a"]], {"distance": "interval"}, "no such distance: 'interval'"),
-        ([["a"], ["a"]], {"clusters": []}, "one cluster per item"),
-        ([["a"], ["a"]], {"confidence": 0}, "confidence"),
-    ],
-)
-def test_alpha_refuses(ratings, more, message):
-    with pytest.raises(ValueError, match=message):
-        compute_krippendorff_alpha(ratings, **more)
-
-
 def alpha_by_pairs(ratings, distance):
     """The definition: mean distances within units and over all, pair by pair."""
     units = [[one for one in unit if one is not None] for unit in zip(*ratings, strict=True)]
@@ -135,7 +118,7 @@ def test_interval_is_the_one_of_resampled_units(distance):
     clusters = [item // 3 for item in range(60)]
     found = compute_krippendorff_alpha([first, second], distance=distance, clusters=clusters)
     by_hand = []
-    for _ in range(1000):
+    for _ in range(300):
         drawn = [3 * g + i for g in random.integers(0, 20, 20) for i in range(3)]
         ratings = [[side[i] for i in drawn] for side in (first, second)]
         by_hand.append(compute_krippendorff_alpha(ratings, distance=distance, resamples=1).value)
@@ -218,11 +201,6 @@ def test_retest_of_a_steady_judge():
     assert found.mean_pairwise_agreement.value == found.krippendorff_alpha.value == 1
     assert found.mean_pairwise_agreement.low is None
     assert found.share_unanimous.low < 1
-
-
-def test_retest_refuses():
-    with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
-        measure_retest_agreement([["a"], ["a", 3]])
 
 
 def test_gains_over_another_judge() -> None:
