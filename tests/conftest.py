@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def run_name(n: int, root: str = "logs") -> str:
 
 
 @pytest.fixture(autouse=True)
-def answer_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def answer_cache(tmp_path, monkeypatch):
     """A cache of answers of each test's own; it is there once something was asked."""
     file = tmp_path / "cache" / "answers.sqlite"
     monkeypatch.setenv("ANNOTATOR_CACHE", str(file))
@@ -108,7 +108,7 @@ def answer_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Callable[..., Path]:
+def runs(tmp_path):
     """Write several runs below ``tmp_path/logs`` and return that folder; unless their ``talk`` is
     given, they differ in the last words of their last message.
     """
@@ -177,12 +177,7 @@ def write_judge_file(arguments: Sequence[object], folder: Path) -> list[object]:
 
 
 @pytest.fixture
-def annotate_cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Done]:
+def annotate_cli(capsys, monkeypatch, tmp_path, tmp_path_factory):
     """Run ``annotate`` with these arguments in this process, in ``tmp_path``."""
     for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -243,7 +238,7 @@ def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The real runs; a test that needs them is skipped where they are not."""
     folder = Path(os.environ.get("ANNOTATOR_TEST_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():

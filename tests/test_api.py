@@ -9,7 +9,6 @@ import pickle
 import re
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -408,7 +407,7 @@ def test_a_report_opens_the_manifest_once(tmp_path, format_):
     assert count_opens(tmp_path, "run.json", "report", "run", "--format", format_) == [1]
 
 
-def test_a_file_that_cannot_be_read_keeps_its_reason_beside_one_of_its_name(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_keeps_its_reason_beside_one_of_its_name(tmp_path):
     (tmp_path / "x.json").write_text("{broken")
     named = an.Trace("x.json", "generic", "", (an.Message(1, "a", (), "Hello."),))
     items = an.load_traces(named, tmp_path).find()

@@ -48,7 +48,7 @@ WRITERS = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     """A folder with a run, labels of its traces, and traces to judge."""
     rubric = make_rubric(tmp_path)
     ids = [f"t{n}" for n in range(400)]

@@ -78,11 +78,7 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "ignored"),
-    [
-        (signal.SIGTERM, (signal.SIGINT,)),
-        (signal.SIGHUP, ()),
-        (signal.SIGHUP, (signal.SIGHUP,)),
-    ],
+    [(signal.SIGTERM, (signal.SIGINT,)), (signal.SIGHUP, ()), (signal.SIGHUP, (signal.SIGHUP,))],
 )
 def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, number, ignored):
     """A shell's background jobs ignore SIGINT, and those of nohup SIGHUP."""

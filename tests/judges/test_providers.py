@@ -25,8 +25,6 @@ from tests.judges.ask import (
     PRICED,
     RIGHT,
     TOOLS,
-    Cli,
-    Runs,
     ask,
     llm,
     manifest,
@@ -44,7 +42,7 @@ IN_API_KEY = {"api-key": KEY, "Authorization": None}
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("NO_PROXY", raising=False)
 
@@ -148,9 +146,7 @@ def ask_provider(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_it_is_asked_in_its_own_way(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_it_is_asked_in_its_own_way(trace, monkeypatch, name):
     provider = PROVIDERS[name]
     with Server(scripted(RIGHT), provider.forms, provider.unsupported) as server:
         annotation = ask_provider(server, monkeypatch, name, trace, max_output_tokens=900, seed=5)
@@ -167,9 +163,7 @@ def test_it_is_asked_in_its_own_way(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(monkeypatch, name):
     """12,000 tokens are read, 19,000 sent."""
     provider = PROVIDERS[name]
     refuse = refuse_above(12_000, provider.too_long, lambda _: NOTHING, **provider.fields)
@@ -206,7 +200,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize(("url", "name"), ADDRESSES.items())
-def test_a_provider_is_known_by_its_address(url: str, name: str) -> None:
+def test_a_provider_is_known_by_its_address(url, name):
     assert find_provider(url).name == name
 
 
@@ -225,7 +219,7 @@ SENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("api", SENT)
-def test_what_each_api_is_sent_and_counts(trace: Trace, api: str) -> None:
+def test_what_each_api_is_sent_and_counts(trace, api):
     fields, counts = SENT[api]
     extra = {
         "anthropic": {"thinking": {"type": "adaptive"}, "output_config": {"x": 1}},
@@ -259,7 +253,7 @@ def test_what_each_api_is_sent_and_counts(trace: Trace, api: str) -> None:
         assert (len(body["safetySettings"]), len(body["contents"])) == (1, 1)
 
 
-def test_a_wrong_call_is_answered_as_a_call(trace: Trace) -> None:
+def test_a_wrong_call_is_answered_as_a_call(trace):
     wrong = scripted(Reply(answer={"findings": []}), RIGHT)
     with Server(wrong) as server:
         ask(server, trace, api="anthropic", mode="tools")
@@ -282,9 +276,7 @@ def test_a_wrong_call_is_answered_as_a_call(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("api", NATIVE)
-def test_a_run_by_a_providers_own_api(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, api: str
-) -> None:
+def test_a_run_by_a_providers_own_api(annotate_cli, runs, monkeypatch, api):
     runs(3)
     monkeypatch.setenv(KEYS[api], KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
@@ -308,9 +300,7 @@ def test_a_run_by_a_providers_own_api(
     assert KEY not in written
 
 
-def test_a_password_goes_in_place_of_anthropics_key(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_password_goes_in_place_of_anthropics_key(trace, monkeypatch):
     monkeypatch.setenv(KEYS["anthropic"], KEY)
     with Server(scripted(RIGHT)) as server:
         url = server.root.replace("http://", "http://me:pass@")
@@ -334,9 +324,7 @@ REFUSED_OPTIONS: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize(("more", "words"), REFUSED_OPTIONS.values(), ids=REFUSED_OPTIONS)
-def test_what_a_provider_lacks_is_refused(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, more: Any, words: str
-) -> None:
+def test_what_a_provider_lacks_is_refused(annotate_cli, runs, monkeypatch, more, words):
     runs(1)
     for name in KEYS.values():
         monkeypatch.delenv(name, raising=False)
@@ -353,14 +341,14 @@ NO_CHAT = "This is not a chat model and thus not supported in the v1/chat/comple
 
 
 @pytest.mark.parametrize("words", [ONLY, NO_CHAT])
-def test_a_model_without_chat_is_asked_by_the_responses_api(trace: Trace, words: str) -> None:
+def test_a_model_without_chat_is_asked_by_the_responses_api(trace, words):
     with Server(scripted(RIGHT), responses_only=words) as server:
         annotation = ask(server, trace, api="auto", mode="tools")
         assert annotation.status == "labelled", annotation.error
         assert [request.url for request in server.seen] == [f"{server.url}/responses"]
 
 
-def test_it_is_found_out_once(annotate_cli: Cli, runs: Runs) -> None:
+def test_it_is_found_out_once(annotate_cli, runs):
     runs(5)
     with Server(scripted(RIGHT), responses_only=ONLY) as server:
         args = (*ARGS, "--model", "m", "--base-url", server.url, "--concurrency", "1")
@@ -382,8 +370,8 @@ AZURES = {
 
 @pytest.mark.parametrize("path", AZURES)
 def test_batches_and_responses_at_azure_belong_to_no_deployment(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, trace: Trace, path: str
-) -> None:
+    annotate_cli, runs, monkeypatch, trace, path
+):
     runs(3)
     root, query = AZURES[path]
     url = f"http://me.openai.azure.com/{path}"
@@ -407,7 +395,7 @@ def test_batches_and_responses_at_azure_belong_to_no_deployment(
     assert urls == {f"http://me.openai.azure.com/{root}/responses{query}"}
 
 
-def test_batches_of_the_responses_api(annotate_cli: Cli, runs: Runs) -> None:
+def test_batches_of_the_responses_api(annotate_cli, runs):
     runs(3)
     with Server(scripted(RIGHT)) as server:
         done = annotate_cli(*llm(server, "--api", "responses", "--batch", "--out", "out"))
@@ -435,7 +423,7 @@ CALLS: dict[str, tuple[str, str, dict[str, str], dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_way_to_be_let_in(trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_each_way_to_be_let_in(trace, monkeypatch, name):
     user, query, environment, headers = CALLS[name]
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
@@ -451,9 +439,7 @@ def test_each_way_to_be_let_in(trace: Trace, monkeypatch: pytest.MonkeyPatch, na
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-def test_a_proxy_is_used_but_not_to_this_machine(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_proxy_is_used_but_not_to_this_machine(trace, monkeypatch, name):
     with Server(scripted(RIGHT)) as proxy, Server(scripted(RIGHT)) as server:
         monkeypatch.setenv(name, proxy.root)
         ask(server, trace, mode="tools", base_url="http://judge.example/v1")
@@ -463,9 +449,7 @@ def test_a_proxy_is_used_but_not_to_this_machine(
         assert len(server.seen) == 1
 
 
-def test_headers_are_sent_and_their_values_written_nowhere(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_headers_are_sent_and_their_values_written_nowhere(annotate_cli, runs, monkeypatch, caplog):
     runs(1)
     monkeypatch.setenv("MY_TOKEN", "tok-SECRET-1")
     monkeypatch.setenv("TEAM", "blue-SECRET-2")
@@ -498,8 +482,8 @@ def test_headers_are_sent_and_their_values_written_nowhere(
     ],
 )
 def test_a_header_that_cannot_be_is_refused_and_its_value_not_shown(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, header: Any, words: str
-) -> None:
+    annotate_cli, runs, monkeypatch, header, words
+):
     runs(1)
     monkeypatch.setenv("EVIL", "a\nX-Evil: SECRET")
     with Server(scripted(RIGHT)) as server:
@@ -521,13 +505,8 @@ NEED_A_KEY = {
 
 @pytest.mark.parametrize(("url", "variable", "fine"), NEED_A_KEY.values(), ids=NEED_A_KEY)
 def test_a_missing_key_is_an_error_before_any_call(
-    annotate_cli: Cli,
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    url: str,
-    variable: str,
-    fine: bool,
-) -> None:
+    annotate_cli, runs, monkeypatch, url, variable, fine
+):
     runs(1)
     if variable:
         monkeypatch.setenv(variable, "k")
@@ -540,7 +519,7 @@ def test_a_missing_key_is_an_error_before_any_call(
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:abc/v1", "ftp://x/v1"])
-def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace: Trace, url: str) -> None:
+def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace, url):
     with Server() as server, pytest.raises(AnnotatorError, match="is no URL"):
         ask(server, trace, base_url=url)
 
@@ -565,15 +544,8 @@ FORMS: dict[str, tuple[tuple[str, ...], Any, bool, str, int]] = {
 
 @pytest.mark.parametrize(("forms", "how", "away", "used", "probes"), FORMS.values(), ids=FORMS)
 def test_the_form_is_found_out_once_for_a_run(
-    annotate_cli: Cli,
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    forms: tuple[str, ...],
-    how: Any,
-    away: bool,
-    used: str,
-    probes: int,
-) -> None:
+    annotate_cli, runs, monkeypatch, forms, how, away, used, probes
+):
     runs(2)
     with Server(scripted(RIGHT), forms=forms, unsupported=how) as server:
         monkeypatch.setenv("HTTP_PROXY", server.root)
@@ -595,7 +567,7 @@ def refuse(form: str, reply: Reply, otherwise: Reply = RIGHT) -> Responder:
     return lambda request: reply if request.form == form else otherwise
 
 
-def test_a_refused_form_is_left_once_for_all_traces_and_runs(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_refused_form_is_left_once_for_all_traces_and_runs(annotate_cli, runs):
     runs(8)
     with Server(refuse("json_schema", REFUSED)) as server:
         assert annotate_cli(*llm(server), "--out", "out").code == 0
@@ -627,9 +599,7 @@ WAYS: dict[str, tuple[Any, Responder, str, str]] = {
 
 
 @pytest.mark.parametrize(("probe", "responder", "form", "status"), WAYS.values(), ids=WAYS)
-def test_the_form_follows_what_a_server_refuses(
-    trace: Trace, probe: Any, responder: Responder, form: str, status: str
-) -> None:
+def test_the_form_follows_what_a_server_refuses(trace, probe, responder, form, status):
     def answer(request: Request) -> Reply:
         reply = probe(request)
         if reply is True:
@@ -641,14 +611,14 @@ def test_the_form_follows_what_a_server_refuses(
         assert server.seen[-1].form == form
 
 
-def test_a_form_that_the_user_asks_for_is_not_changed(trace: Trace) -> None:
+def test_a_form_that_the_user_asks_for_is_not_changed(trace):
     with Server(scripted(REFUSED), probe=scripted(REFUSED)) as server:
         with pytest.raises(AnnotatorError, match="Invalid schema"):
             ask(server, trace, mode="strict")
         assert {request.form for request in server.seen} == {"strict"}
 
 
-def test_an_outage_does_not_decide_the_form(annotate_cli: Cli, runs: Runs) -> None:
+def test_an_outage_does_not_decide_the_form(annotate_cli, runs):
     runs(1)
     down = scripted(Reply(status=500, error={"message": "down"}))
     with Server(down, probe=down) as server:
@@ -697,7 +667,7 @@ no output: [generic, {completion_tokens: null}, null, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", USAGES)
-def test_what_each_server_says_it_used(trace: Trace, name: str) -> None:
+def test_what_each_server_says_it_used(trace, name):
     dialect, more, dollars, *tokens = USAGES[name]
     counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
     usage = {name: count for name, count in counts.items() if count is not None}
@@ -710,7 +680,7 @@ def test_what_each_server_says_it_used(trace: Trace, name: str) -> None:
 
 
 @pytest.mark.parametrize("api", ALL_APIS)
-def test_a_longest_answer_is_doubled_once(trace: Trace, api: str) -> None:
+def test_a_longest_answer_is_doubled_once(trace, api):
     with Server(scripted(Reply(text="{", finish="length"), RIGHT)) as server:
         assert ask(server, trace, api=api, mode="json", max_output_tokens=50).status == "labelled"
         bodies = [request.sent for request in server.seen]
@@ -721,7 +691,7 @@ def test_a_longest_answer_is_doubled_once(trace: Trace, api: str) -> None:
     assert caps == [50, 100]
 
 
-def test_another_model_than_asked_for_is_counted_and_told(annotate_cli: Cli, runs: Runs) -> None:
+def test_another_model_than_asked_for_is_counted_and_told(annotate_cli, runs):
     runs(2)
     for name, told in {"m-2026-01-31": False, "vendor/m": False, "cheap": True}.items():
         with Server(scripted(replace(RIGHT, more={"model": name}))) as server:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.rubrics import Rubric, load_rubric
-from annotator.traces import Trace
+from annotator.rubrics import load_rubric
 from tests.judges.ask import ALL_APIS, IGNORED, QUESTION, RIGHT, WRONG, ask, ask_all, talk
 from tests.server import NOTHING, Reply, Request, Server, finding, scripted
 
@@ -251,7 +250,7 @@ def expand() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("case", "api", "mode"), list(expand()))
-def test_a_reply_becomes_a_status(trace: Trace, case: Case, api: str, mode: str) -> None:
+def test_a_reply_becomes_a_status(trace, case, api, mode):
     with Server(scripted(*case.replies)) as server:
         annotation = ask(server, trace, api=api, mode=mode, **case.settings)
     assert annotation.status == case.status, annotation.error
@@ -276,7 +275,7 @@ STOPS = {
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("name", STOPS)
-def test_what_every_trace_would_meet_stops_the_run(trace: Trace, name: str, api: str) -> None:
+def test_what_every_trace_would_meet_stops_the_run(trace, name, api):
     status, fields, words = STOPS[name]
     if api in ("anthropic", "gemini") and name in ("no money", "down", "Gemini's key"):
         pytest.skip("not in the words of this provider")
@@ -286,7 +285,7 @@ def test_what_every_trace_would_meet_stops_the_run(trace: Trace, name: str, api:
         ask(server, trace, api=api, mode="strict")
 
 
-def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace) -> None:
+def test_an_endpoint_that_is_not_there_stops_the_run(trace):
     with Server() as server:
         pass
     with pytest.raises(AnnotatorError, match="connection refused"):
@@ -295,7 +294,7 @@ def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace) -> None:
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("status", [301, 308])
-def test_no_key_follows_a_redirect(trace: Trace, api: str, status: int) -> None:
+def test_no_key_follows_a_redirect(trace, api, status):
     with Server() as other:
         there = {"Location": f"{other.url}/chat/completions"}
         reply = scripted(Reply(status=status, headers=there, body="{}"))
@@ -306,7 +305,7 @@ def test_no_key_follows_a_redirect(trace: Trace, api: str, status: int) -> None:
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("mode", ["auto", "strict", "tools", "named", "json"])
-def test_a_wrong_answer_is_asked_again(trace: Trace, api: str, mode: str) -> None:
+def test_a_wrong_answer_is_asked_again(trace, api, mode):
     with Server(scripted(Reply(answer={"findings": []}), RIGHT)) as server:
         annotation = ask(server, trace, api=api, mode=mode)
         first, second = server.seen
@@ -315,20 +314,20 @@ def test_a_wrong_answer_is_asked_again(trace: Trace, api: str, mode: str) -> Non
 
 
 @pytest.mark.parametrize("api", ALL_APIS)
-def test_two_calls_of_a_function_are_answered_in_one_turn(trace: Trace, api: str) -> None:
+def test_two_calls_of_a_function_are_answered_in_one_turn(trace, api):
     with Server(scripted(replace(RIGHT, calls=2), RIGHT)) as server:
         assert ask(server, trace, api=api, mode="tools").status == "labelled"
         assert "exactly once" in (server.seen[1].reask or "")
 
 
-def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(trace: Trace) -> None:
+def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(trace):
     other = finding("C1b", QUESTION, ("message:2", "made up from thin air"))
     with Server(scripted(WRONG, other, Reply(answer={}))) as server:
         annotation = ask(server, trace)
     assert (annotation.status, annotation.rejected) == ("failed", ())
 
 
-def test_the_wait_that_a_server_asks_for(trace: Trace) -> None:
+def test_the_wait_that_a_server_asks_for(trace):
     """In a header; Gemini asks in its error."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.8s"}
     slow = {"code": 429, "message": "quota", "details": [info]}
@@ -357,9 +356,7 @@ WRONG_QUOTES = {
 
 
 @pytest.mark.parametrize(("quote", "reason"), WRONG_QUOTES.values(), ids=WRONG_QUOTES)
-def test_a_wrong_quote_goes_back_and_is_never_accepted(
-    trace: Trace, quote: tuple[str, str], reason: str
-) -> None:
+def test_a_wrong_quote_goes_back_and_is_never_accepted(trace, quote, reason):
     with Server(scripted(finding("C1b", IGNORED, quote))) as server:
         one = ask(server, trace)
         assert reason in (server.seen[1].reask or "")
@@ -377,7 +374,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize(("quotes", "matches"), ACCEPTED.values(), ids=ACCEPTED)
-def test_the_texts_of_the_trace_are_recorded(trace: Trace, quotes: Any, matches: Any) -> None:
+def test_the_texts_of_the_trace_are_recorded(trace, quotes, matches):
     with Server(scripted(finding("C1b", *quotes))) as server:
         one = ask(server, trace)
     assert (one.status, one.primary, one.secondary, one.usage.calls) == ("labelled", "C1b", (), 1)
@@ -387,7 +384,7 @@ def test_the_texts_of_the_trace_are_recorded(trace: Trace, quotes: Any, matches:
     assert trace.messages[0].text[first.start : first.end] == first.quote
 
 
-def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace: Trace) -> None:
+def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace):
     stands = finding(
         "work_overlap", ("message:1", "I take the parser module."), ("patch:agent2", "+UNIT = 'lb'")
     )
@@ -399,7 +396,7 @@ def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace: Trace
     assert [rejected.code for rejected in one.rejected] == ["broken_commitment"]
 
 
-def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
+def test_a_rubric_of_many_codes_has_no_primary(trace):
     answer = finding(
         "role_division", ("message:1", "I take the parser module."), IGNORED, label="some"
     )
@@ -408,7 +405,7 @@ def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
     assert (one.status, one.primary, one.secondary) == ("labelled", None, ("role_division",))
 
 
-def test_an_outcome_can_be_quoted(trace: Trace) -> None:
+def test_an_outcome_can_be_quoted(trace):
     claim = finding("C3a", ("message:3", "The parser is done"), ("outcome", "conflicts"))
     with Server(scripted(claim)) as server:
         assert ask(server, trace).status == "labelled"
@@ -421,7 +418,7 @@ def test_an_outcome_can_be_quoted(trace: Trace) -> None:
         ("json", "has ``` in it", "```\n{}\n```"),
     ],
 )
-def test_marks_within_a_quote_belong_to_it(mode: str, text: str, fence: str) -> None:
+def test_marks_within_a_quote_belong_to_it(mode, text, fence):
     words = f"Which of them is it that {text} here?"
     answer = finding("C1b", ("message:1", words), ("message:2", "I went on."))
     reply = Reply(text=fence.replace("{}", json.dumps(answer.answer, indent=1)))
@@ -430,7 +427,7 @@ def test_marks_within_a_quote_belong_to_it(mode: str, text: str, fence: str) -> 
     assert one.findings[0].evidence[0].quote == words, one.error
 
 
-def test_traces_judged_side_by_side_do_not_mix() -> None:
+def test_traces_judged_side_by_side_do_not_mix():
     """Each of 40 traces is checked against its own text, also when it is asked again."""
     texts = [f"Does field number {n} hold the unit?" for n in range(40)]
     traces = [replace(talk(text, "I went on."), id=f"t{n:02}") for n, text in enumerate(texts)]
@@ -485,9 +482,7 @@ CONTRADICTIONS: dict[str, tuple[str, Reply, str]] = {
 
 
 @pytest.mark.parametrize(("name", "answer", "reason"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_the_reasoning_and_the_findings_agree(
-    trace: Trace, name: str, answer: Reply, reason: str
-) -> None:
+def test_the_reasoning_and_the_findings_agree(trace, name, answer, reason):
     rubric = load_rubric(name)
     names = {item["code"] for item in answer.answer["considered"]}
     layout = "codes" if names <= {code.id for code in rubric.codes} else "groups"
@@ -527,8 +522,8 @@ KEPT: dict[str, tuple[str, list[Reply], str, list[str]]] = {
 
 @pytest.mark.parametrize(("name", "answers", "status", "recorded"), KEPT.values(), ids=KEPT)
 def test_findings_that_stand_count_and_the_contradiction_is_recorded(
-    trace: Trace, name: str, answers: list[Reply], status: str, recorded: list[str]
-) -> None:
+    trace, name, answers, status, recorded
+):
     with Server(scripted(*answers)) as server:
         one = ask(server, trace, name, rejected="none")
     assert (one.status, one.usage.calls > 1) == (status, True)
@@ -568,9 +563,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("answer", "changes", "said"), ALL_WRONG.values(), ids=ALL_WRONG)
-def test_everything_that_is_wrong_is_said_at_once(
-    trace: Trace, answer: Reply, changes: dict[str, Any], said: list[str]
-) -> None:
+def test_everything_that_is_wrong_is_said_at_once(trace, answer, changes, said):
     wrong = replace(answer, answer=answer.answer | changes)
     with Server(scripted(wrong, RIGHT)) as server:
         assert ask(server, trace).status == "labelled"
@@ -588,9 +581,7 @@ LAYOUTS: dict[str, list[str] | None] = {
 
 
 @pytest.mark.parametrize(("considered", "codes"), LAYOUTS.items())
-def test_codes_or_groups_or_nothing_is_considered(
-    trace: Trace, rubric: Rubric, considered: str, codes: list[str] | None
-) -> None:
+def test_codes_or_groups_or_nothing_is_considered(trace, rubric, considered, codes):
     answer = {name: value for name, value in RIGHT.answer.items() if name != "considered"}
     reply = Reply(text=json.dumps(answer)) if codes is None else RIGHT
     stray = Reply(text=json.dumps(NOTHING.answer | LABEL | {"considered": [{"code": "C1b"}]}))

@@ -1,7 +1,6 @@
 """Labels that people made for other tools, from the command line to a corrected table."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -12,9 +11,6 @@ from pyarrow import parquet
 from annotator.labels import LabelFiles
 from annotator.labels.trace_index import TraceIndex
 from annotator.rubrics import load_rubric
-from tests.conftest import Done
-
-Cli = Callable[..., Done]
 
 
 def agentrx(trace_id, root, *categories):
@@ -283,7 +279,7 @@ SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, second
 
 
 @pytest.mark.parametrize(("text", "rubric", "expected"), SHEETS)
-def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected):
+def test_spreadsheets(annotate_cli, tmp_path, write, text, rubric, expected):
     write("sheet.csv", text)
     args = ("labels", "sheet.csv", "--rubric", rubric, "--annotator", "me", "--out", "l.jsonl")
     done = annotate_cli(*args)
@@ -313,7 +309,7 @@ def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected
         ("trace_id,rubric,annotator,primary\nt,mast,a,1.1\n", "takes the file as it is"),
     ],
 )
-def test_files_that_cannot_be_used(annotate_cli: Cli, write, text, words):
+def test_files_that_cannot_be_used(annotate_cli, write, text, words):
     file = write("labels.json" if text[0] in "{[" else "sheet.csv", text)
     done = annotate_cli("labels", file, "--rubric", "mast", "--out", "l.jsonl")
     assert done.code == 2
@@ -324,7 +320,7 @@ KEPT = yaml.safe_load((Path(__file__).parent / "data" / "kept.yaml").read_text(e
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case["name"])
-def test_files_as_people_keep_them(annotate_cli: Cli, tmp_path, case):
+def test_files_as_people_keep_them(annotate_cli, tmp_path, case):
     (tmp_path / case["file"]).write_text(case["text"], encoding=case.get("encoding", "utf-8"))
     rubric, options = case.get("rubric", "mast"), case.get("options", ())
     done = annotate_cli("labels", case["file"], "--rubric", rubric, "-o", "out.jsonl", *options)
@@ -343,7 +339,7 @@ def test_files_as_people_keep_them(annotate_cli: Cli, tmp_path, case):
     assert (done.code == 0) == ("labels" in case and done.out.count("\n") == 1)
 
 
-def test_parquet_of_argilla(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_parquet_of_argilla(annotate_cli, tmp_path):
     """Drafts are no labels."""
     answers = {"code.responses": [["1.3", "3.2"], ["1.1"]], "code.responses.users": ["u", "v"]}
     row = {"id": "x", "trace_id": "t", **answers, "code.responses.status": ["submitted", "draft"]}
@@ -380,7 +376,7 @@ class Judge:
 """
 
 
-def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, write) -> None:
+def test_from_labels_to_a_corrected_table(annotate_cli, tmp_path, write):
     """The rules judge has no rule for MAST; the way is the same with any judge."""
     talk = [{"role": "a", "content": "I write it."}, {"role": "b", "content": "I test it."}]
     names = [f"t{n}" for n in range(12)]
@@ -408,9 +404,7 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
     assert corrected["low"] < 1 / 3 < corrected["high"]
 
 
-def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
-    annotate_cli: Cli, tmp_path: Path, write: Callable[..., Path]
-) -> None:
+def test_traces_that_cannot_be_read_are_said_and_have_their_ids(annotate_cli, tmp_path, write):
     write("truth.json", AGENTRX)
     (tmp_path / "traces").mkdir()
     write("traces/t1.json", "{")
@@ -421,7 +415,7 @@ def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
     assert "l.jsonl: 1 of 5 labels written" in done.out
 
 
-def test_a_sheet_in_windows_1252_is_read_with_a_notice(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_sheet_in_windows_1252_is_read_with_a_notice(annotate_cli, tmp_path):
     (tmp_path / "s.csv").write_bytes(b"trace_id;category;note\nt1;1.1;fr\xfch\n")
     done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
     assert (done.code, done.out) == (0, "l.jsonl: 1 of 1 labels written\n")
@@ -429,7 +423,7 @@ def test_a_sheet_in_windows_1252_is_read_with_a_notice(annotate_cli: Cli, tmp_pa
     assert json.loads((tmp_path / "l.jsonl").read_text())["note"] == "fr\u00fch"
 
 
-def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli, tmp_path):
     """An umlaut of UTF-8 beside a byte that is none."""
     (tmp_path / "s.csv").write_bytes(b"trace_id,category,note\nt\xc3\xbc,1.1,fr\xfch\n")
     done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
@@ -437,7 +431,7 @@ def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: P
     assert "s.csv, line 2: not UTF-8" in done.err
 
 
-def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> None:
+def test_two_annotators_of_one_record_are_compared(annotate_cli, write):
     """By hand: both give "Step repetition" in 1 of 2 traces, the first alone in the other."""
     records = [
         MAD | {"trace_id": n, "annotations": [vote("2.2 Step repetition", True, n == 1)]}
@@ -453,7 +447,7 @@ def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> 
     assert "2 of 6 labels left out: no code for '2.3 Backtracking' (2 labels)" in done.err
 
 
-def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli: Cli, write) -> None:
+def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli, write):
     values = {"severity": {"value": "high"}, "what": {"value": "Repeats steps"}}
     people = [{"user_id": name, "values": values} for name in ("a", "b")]
     write("export.json", [{"id": "t", "fields": {}, "responses": people}])

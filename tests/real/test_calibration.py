@@ -67,7 +67,7 @@ def kappa_of(one, other):
 def test_two_annotators(annotate_cli, own, rows, rubric, kappa):
     """As the data's README says."""
     done = annotate_cli(
-        *("calibrate", "-v", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json"),
+        *("calibrate", "-v", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json")
     )
     assert done.code == 0, done.err
     [found] = json.loads(done.out)

@@ -185,14 +185,8 @@ BROKEN = {
     "code a text": ({"codes": ["late"]}, "codes.number 1: "),
     "code without id": ({"codes": code(id=...)}, "codes.number 1.id: "),
     "no definition": ({"codes": code(definition=...)}, "codes.late.definition: "),
-    "null definition": (
-        {"codes": code(definition=None)},
-        "codes.late.definition: ",
-    ),
-    "wrong must_quote": (
-        {"codes": code(must_quote=["letters"])},
-        "codes.late.must_quote.0: ",
-    ),
+    "null definition": ({"codes": code(definition=None)}, "codes.late.definition: "),
+    "wrong must_quote": ({"codes": code(must_quote=["letters"])}, "codes.late.must_quote.0: "),
     "place not allowed": (
         {"codes": code(places=[["messages"], ["tools"]])},
         "codes.late.places: 'tools' is not in quote_from",
@@ -205,10 +199,7 @@ BROKEN = {
         {"codes": code(must_quote=["tools"])},
         "codes.late.must_quote: 'tools' is not in quote_from",
     ),
-    "example without why": (
-        {"codes": code(example={"quotes": ["x"]})},
-        "codes.late.example.why: ",
-    ),
+    "example without why": ({"codes": code(example={"quotes": ["x"]})}, "codes.late.example.why: "),
     "field of a code misspelled": (
         {"codes": code(defintion="x")},
         "codes.late.defintion: unknown field, did you mean 'definition'?",

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
@@ -65,7 +65,7 @@ def _pickled(data: bytes) -> object:
 
 
 @pytest.fixture
-def threads() -> Iterator[type[Threads]]:
+def threads():
     yield Threads
     Threads.broken = 0
     Threads.jobs.clear()

@@ -32,7 +32,7 @@ def judgements(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture
-def judge_shards(annotate_cli: Cli, runs: Runs) -> Callable[..., Path]:
+def judge_shards(annotate_cli, runs):
     """Judge shards of twelve runs by the rules; return the run directory."""
     runs(12)
 

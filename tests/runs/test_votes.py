@@ -5,7 +5,6 @@ import io
 import json
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,12 +26,10 @@ from annotator.rubrics.annotations import (
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
 from tests.calibration.build import make_run, said
-from tests.conftest import TALK, Done, annotations, set_model
+from tests.conftest import TALK, annotations, set_model
 from tests.server import NOTHING, Reply, Request, Server, finding
 
 SYMPTOMS = load_rubric("symptoms")
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 
 @dataclass(frozen=True)
@@ -425,7 +422,7 @@ def judged_by_two(n: int, first: str, second: str) -> Annotation:
 
 
 @pytest.fixture
-def ten(tmp_path: Path) -> Path:
+def ten(tmp_path):
     """x: six A, four none; y: five A, five none; both alike in 4 + 3 of 10. po = 0.7,
     pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5, kappa = 0.4. A: in 7 traces, in every vote of 4 of them.
     """

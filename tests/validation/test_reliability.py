@@ -203,7 +203,7 @@ def test_retest_of_a_steady_judge():
     assert found.share_unanimous.low < 1
 
 
-def test_gains_over_another_judge() -> None:
+def test_gains_over_another_judge():
     """By hand. The first judge is right on the first and third of four items: agreement .5, kappa
     0; the second on all. Without one of the items the gain in kappa is 1.5, .6, 1.5 and .6: mean
     1.05, squares .81, so the error is the root of 3/4 * .81. Gains of agreement are 0, 1, 0, 1.
@@ -229,7 +229,7 @@ def test_gains_over_another_judge() -> None:
         (("aaaa", "aaaa", "aaaa"), "wxyz", None, "one label"),
     ],
 )
-def test_gains_without_an_interval(sides, clusters, value, reason) -> None:
+def test_gains_without_an_interval(sides, clusters, value, reason):
     kappa, _ = estimate_gains(*sides, clusters=clusters)
     assert (kappa.value, kappa.low, kappa.high) == (value, None, None)
     assert reason in kappa.reason

@@ -147,8 +147,4 @@ def test_a_trace_of_ten_thousand_attributes_can_be_read(altered, visit):
 
 def test_numbers_that_json_does_not_have_become_texts():
     value = {"x": float("nan"), "y": [float("inf"), (-float("inf"), 1.5)], "z": True}
-    assert json.loads(dump(value)) == {
-        "x": "NaN",
-        "y": ["Infinity", ["-Infinity", 1.5]],
-        "z": True,
-    }
+    assert json.loads(dump(value)) == {"x": "NaN", "y": ["Infinity", ["-Infinity", 1.5]], "z": True}

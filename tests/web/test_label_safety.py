@@ -11,7 +11,6 @@ from tests.conftest import write_run
 from tests.web.conftest import Held, label_command, until
 from tests.web.test_label import go_on, labels_in, saved
 
-FIRST = '[data-source="message:1"]'
 CODES = [code.id for code in load_rubric("symptoms").codes]
 
 

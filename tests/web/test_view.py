@@ -8,17 +8,14 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from annotator.rubrics.annotations import read_annotations
 from tests.conftest import EXAMPLES, run_name
-from tests.web.conftest import NET, Held, Served, settled, tool, until
+from tests.web.conftest import NET, Held, settled, tool, until
 from tests.web.hostile import ATTACKS, hostile_run
-
-Serve = Callable[..., Served]
 
 
 @pytest.fixture
