@@ -215,32 +215,6 @@ def test_undo_follows_the_order_of_decisions_whatever_the_clock_said(
         assert [store.undo().trace_id for _ in rows] == undone
 
 
-def test_undo_of_some_traces_only(file, rubric):
-    with opened(file, rubric) as store:
-        for trace_id in ("t1", "t2", "t1", "t3"):
-            store.decide(Decision(trace_id, "alpha"))
-        assert store.undo({"t1"}).now == Decision("t1", "alpha")
-        assert store.undo({"t1"}).now is None
-        assert store.undo({"t1", "t9"}) is None
-        assert set(store.decisions) == {"t2", "t3"}
-    assert [one["trace_id"] for one in lines(file)] == ["t2", "t3"]
-
-
-def test_a_decision_can_be_withdrawn_and_come_back(file, rubric):
-    write_labels(file, [label("hand", rubric, "alpha", by="ann")])
-    with opened(file, rubric) as store:
-        store.decide(Decision("t1", "beta"))
-        before = file.read_bytes()
-        store.withdraw("t9")
-        assert file.read_bytes() == before
-        for trace_id in ("hand", "t1"):
-            store.withdraw(trace_id)
-        assert (store.decisions, lines(file)) == ({}, [])
-        assert store.undo() == Undone("t1", None, Decision("t1", "beta"))
-        assert store.undo() == Undone("hand", None, Decision("hand", "alpha"))
-    assert sorted(file.read_bytes().split(b"\n")) == sorted(before.split(b"\n"))
-
-
 ANY = st.text(st.characters(exclude_categories=()), max_size=5)
 CODE = st.sampled_from(["alpha", "beta", "gamma", "none", "x"])
 DECISIONS = st.builds(

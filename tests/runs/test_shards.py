@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import shutil
 from collections.abc import Callable
 from itertools import chain
@@ -227,15 +226,6 @@ def test_a_shard_that_cannot_be_looked_into_is_not_left_out(judge_shards, tmp_pa
     for read in (open_run, merge):
         with pytest.raises(AnnotatorError, match="-of-3: Permission denied"):
             read(folder)
-
-
-@pytest.mark.parametrize("file", ["1-of-1/answers.sqlite", "1-of-1/run.json"])
-def test_files_of_a_shard_that_cannot_be_read(judge_shards, tmp_path, file):
-    folder = tmp_path / judge_shards(1, of=1)
-    (folder / "shards" / file).unlink(missing_ok=True)
-    os.mkfifo(folder / "shards" / file)
-    with pytest.raises(AnnotatorError, match=f"{file}: not a regular file"):
-        merge(folder)
 
 
 def test_a_stopped_shard_is_resumed(annotate_cli, runs, tmp_path):

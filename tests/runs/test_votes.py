@@ -264,26 +264,6 @@ def test_samples_of_one_model(annotate_cli, runs, tmp_path):
         assert (one.agreement, one.usage.calls, one.usage.retries) == (0.666667, 4, 1)
 
 
-def test_two_models_and_samples_of_each(annotate_cli, runs, tmp_path):
-    def responder(request: Request) -> Reply:
-        return says({"a": "C1b", "b": ""}[request.body["model"]])
-
-    with Server(responder) as server:
-        more = ("--base-url", server.url, "--model", "a", "--model", "b", "--samples", "2")
-        done = annotate_cli(runs(3), "--rubric", "comm_errors", *more, "--out", "out")
-        assert done.code == 0, done.err
-        as_billed(tmp_path / "out", server)
-        assert len(server.seen) == 3 * 4
-    for one in annotations(tmp_path / "out").values():
-        assert (one.judge, one.status, one.tie) == ("llm:a+b", "undecided", ("C1b", "none"))
-        assert [(vote.judge, vote.sample) for vote in one.votes] == [
-            *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
-        ]
-    assert "0 of 3 traces judged (3 undecided)." in done.out
-    assert "tie: 3 traces undecided" in done.out
-    assert totals(tmp_path / "out")["undecided"] == 3
-
-
 def test_models_at_two_servers_by_a_judge_file(annotate_cli, runs, tmp_path):
     with Server(lambda _: says("C1b")) as one, Server(forms=()) as two:
         file = tmp_path / "judge.yaml"
