@@ -9,19 +9,9 @@ from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 from annotator.rubrics.annotations import Annotation
 from tests.conftest import annotations, set_model
 from tests.server import NOTHING, Part, Reply, Request, Server, finding
-
-
-@pytest.fixture
-def logs(shared_data):
-    folder = shared_data / "cooperbench" / "logs"
-    if not folder.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
-    return folder
 
 
 def source_text(logs: Path, trace_id: str, source: str) -> str | None:

@@ -10,15 +10,14 @@ from annotator.traces import Trace, Unreadable, count_traces, read_traces
 
 
 @pytest.fixture(scope="module")
-def runs(shared_data):
+def runs(logs):
     """Return what is found below the real runs' logs; their texts take some ten megabytes."""
-    return list(read_traces([str(shared_data / "cooperbench" / "logs")]))
+    return list(read_traces([str(logs)]))
 
 
 @pytest.fixture(scope="module")
-def files(shared_data):
+def files(logs):
     """Return each run's folder by its trace id, found without the readers."""
-    logs = shared_data / "cooperbench" / "logs"
     return {
         path.parent.relative_to(logs).as_posix(): path.parent for path in logs.rglob("result.json")
     }
@@ -39,8 +38,8 @@ def test_nothing_about_them_is_a_problem(runs):
     assert {run.id: run.problems for run in runs if run.problems} == {}
 
 
-def test_count_agrees(shared_data, runs):
-    assert count_traces([str(shared_data / "cooperbench" / "logs")]) == len(runs)
+def test_count_agrees(logs, runs):
+    assert count_traces([str(logs)]) == len(runs)
 
 
 def test_every_agent_has_a_patch_and_it_is_its_own(runs, files):
