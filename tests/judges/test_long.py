@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import floor_percent
@@ -85,41 +87,8 @@ def test_the_report_counts_the_shortened_traces(annotate_cli, tmp_path):
         assert (table["judged"], table["truncated"], table["least_read"]) == (judged, 1, cut.read)
 
 
-# How servers say that a prompt is too long, and whether both numbers are in it. Each provider's own
-# words are in test_providers.py.
-OURS = "This model's maximum context length is {limit} tokens. However, "
-WORDINGS = {
-    "with the completion": (
-        OURS + "you requested {asked} tokens (8000 in the messages, 99 in the completion).",
-        True,
-    ),
-    "vLLM decoder prompt": (
-        "The decoder prompt (length {asked}) is longer than the maximum model length of {limit}.",
-        True,
-    ),
-    "Anthropic's sum": (  # continuedev/continue, issue 6080
-        "input length and `max_tokens` exceed context limit: {asked} + 99 > {limit}, decrease input"
-        " length or `max_tokens` and try again",
-        True,
-    ),
-    "vLLM's sum": (  # vllm-project/vllm, issue 42474
-        OURS + "you requested 99 output tokens and your prompt contains at least {asked} input"
-        " tokens, for a total of at least 99999 tokens.",
-        False,
-    ),
-    "vLLM total length": (
-        "The prompt (total length {asked}) is too long to fit into the model (context length"
-        " {limit}).",
-        False,
-    ),
-    "xAI": (
-        "This model's maximum prompt length is {limit} but the request contains {asked} tokens.",
-        False,
-    ),
-    "Kimi": ("Invalid request: Your request exceeded model token limit: {limit}", False),
-    "DashScope": ("<400> InvalidParameter: Range of input length should be [1, {limit}]", False),
-    "no numbers": ("Input is too long for requested model.", False),
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("too_long.yaml").read_text(encoding="utf-8"))
+WORDINGS, CAPS = TABLES["prompts"], TABLES["answers"]
 
 
 @pytest.mark.parametrize("name", WORDINGS)
@@ -141,39 +110,6 @@ def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(name):
     assert never.usage.calls <= 6
 
 
-# How servers say that the longest answer asked for is too long, as it is quoted on GitHub.
-CAPS = {
-    # anthropics/claude-code, issue 24451
-    "Anthropic": "max_tokens: {asked} > {limit}, which is the maximum allowed number of output"
-    " tokens for claude-opus-4-5-20251101",
-    # vercel/ai, issue 2772
-    "Bedrock": "The maximum tokens you requested exceeds the model limit of {limit}. Try again with"
-    " a maximum tokens value that is lower than {limit}.",
-    # deepseek-ai/DeepSeek-V3, issue 69
-    "DeepSeek": "Invalid max_tokens value, the valid range of max_tokens is [1, {limit}]",
-    # stackblitz-labs/bolt.diy, issue 955
-    "Gemini": "Unable to submit request because it has a maxOutputTokens value of {asked} but the"
-    " supported range is from 1 (inclusive) to {limit} (exclusive). Update the value and try"
-    " again.",
-    # anomalyco/opencode, issue 1000, where its end is left out
-    "Groq": "`max_tokens` must be less than or equal to `{limit}`, the maximum value for"
-    " `max_tokens` is less than the `context_window` for this model",
-    # DaviRain-Su/hyper-grok-build, issue 44
-    "Ollama": "max_tokens ({asked}) exceeds model's maximum output tokens ({limit}) for model m",
-    # algorithmicsuperintelligence/optillm, issue 4
-    "OpenAI": "max_tokens is too large: {asked}. This model supports at most {limit} completion"
-    " tokens, whereas you provided {asked}.",
-    # mateaix/mateclaw, issue 481
-    "vLLM": "max_tokens={asked} cannot be greater than max_model_len=max_total_tokens={limit}."
-    " Please request fewer output tokens. (parameter=max_tokens, value={asked})",
-    # stepfun-ai/Step-Audio-R1, issue 3
-    "vLLM before": "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's"
-    " maximum context length is {limit} tokens and your request has 900 input tokens ({asked} >"
-    " {limit} - 900).",
-    # yiliqi78/TOKENICODE, issue 3
-    "Volcengine": "The parameter max_tokens specified in the request is not valid: integer above"
-    " maximum value, expected a value <= {limit}, but got {asked} instead.",
-}
 SUMS = {name: WORDINGS[name][0] for name in ("with the completion", "Anthropic's sum")}
 
 
