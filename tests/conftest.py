@@ -4,11 +4,13 @@ import base64
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,6 +227,21 @@ def count_opens(folder: Path, suffix: str, *arguments: object, code: int = 0) ->
     )
     assert done.returncode == code, done.stderr
     return json.loads(done.stderr.splitlines()[-1])
+
+
+@contextmanager
+def limit_file_size(most: int) -> Iterator[None]:
+    """Let no file of this process grow beyond ``most`` bytes. As on a full disk, a write takes a
+    part and then fails.
+    """
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:

@@ -13,7 +13,6 @@ from tests.runs.test_run import first, llm, start, wait_for_lines
 from tests.server import Server
 
 RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
-COMMANDS = (("rubric", "list"), RUN)
 
 
 def close(*numbers):
@@ -32,31 +31,30 @@ STREAMS = {
 
 
 @pytest.mark.parametrize(("prepare", "streams", "codes"), STREAMS.values(), ids=STREAMS)
-def test_streams_that_take_nothing_stop_no_command(tmp_path, prepare, streams, codes):
-    for arguments in COMMANDS:
-        pipes = {}
-        for name in ("stdout", "stderr"):
-            pipes[name] = subprocess.PIPE
-            if streams.get(name) == "unread":
-                reader, pipes[name] = os.pipe()
-                os.close(reader)
-            elif name in streams:
-                pipes[name] = os.open(streams[name], os.O_WRONLY)
-        done = subprocess.run(
-            [sys.executable, "-m", "annotator", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(tmp_path / "c")},
-            preexec_fn=prepare,
-            check=False,
-            **pipes,
-        )
-        for number in pipes.values():
-            if number != subprocess.PIPE:
-                os.close(number)
-        assert done.returncode in codes, (arguments, done)
-        printed = (done.stdout or b"") + (done.stderr or b"")
-        assert b"Traceback" not in printed
-        assert b"Exception ignored" not in printed
+def test_streams_that_take_nothing_stop_no_run(tmp_path, prepare, streams, codes):
+    pipes = {}
+    for name in ("stdout", "stderr"):
+        pipes[name] = subprocess.PIPE
+        if streams.get(name) == "unread":
+            reader, pipes[name] = os.pipe()
+            os.close(reader)
+        elif name in streams:
+            pipes[name] = os.open(streams[name], os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "-m", "annotator", *RUN],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(tmp_path / "c")},
+        preexec_fn=prepare,
+        check=False,
+        **pipes,
+    )
+    for number in pipes.values():
+        if number != subprocess.PIPE:
+            os.close(number)
+    assert done.returncode in codes, done
+    printed = (done.stdout or b"") + (done.stderr or b"")
+    assert b"Traceback" not in printed
+    assert b"Exception ignored" not in printed
     lines = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
     assert lines == 17  # all was judged
     assert not list(tmp_path.rglob(".*"))

@@ -1,7 +1,6 @@
 """The store of decisions: nothing acknowledged is lost, nothing of others is touched."""
 
 import json
-import resource
 import signal
 import stat
 import subprocess
@@ -20,7 +19,7 @@ from annotator.labels.store import LabelStore, Undone
 from annotator.traces import Feature, Message, Outcome, Trace
 from annotator.traces.model import AgentEnd
 from tests.calibration.build import label, make_rubric, write_labels
-from tests.conftest import ROOT
+from tests.conftest import ROOT, limit_file_size
 
 PASSAGE = Passage("I take it", "message:1", 3, 12, "alpha")
 SHEET = {"order": 4, "task": "p/1", "split": "dev", "inclusion_probability": 0.25}
@@ -347,20 +346,15 @@ def test_a_torn_end_is_mended_and_told(file, rubric):
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(file, rubric):
-    """A limit on the size of files stands for a full disk: a part is written, then none."""
-    before_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with opened(file, rubric) as store:
         store.decide(Decision("t1", "alpha"))
         before = file.read_bytes()
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 1000, before_limit[1]))
-            for trace_id in ("t2", "t1"):  # appended, and replaced
-                with pytest.raises(AnnotatorError, match=r"cannot write .*: File too large"):
-                    store.decide(Decision(trace_id, "beta", note="x" * 100_000))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before_limit)
-            signal.signal(signal.SIGXFSZ, handler)
+        for trace_id in ("t2", "t1"):  # appended, and replaced
+            with (
+                limit_file_size(len(before) + 1000),
+                pytest.raises(AnnotatorError, match=r"cannot write .*: File too large"),
+            ):
+                store.decide(Decision(trace_id, "beta", note="x" * 100_000))
         assert file.read_bytes() == before
         assert store.decisions == {"t1": Decision("t1", "alpha")}
         store.decide(Decision("t2", "beta"))  # and it can go on

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from tests.conftest import (
     TALK,
     Done,
     annotations,
+    limit_file_size,
     run_name,
     set_model,
     write_judge_file,
@@ -344,21 +344,12 @@ def test_two_processes_cannot_write_one_run(annotate_cli, runs, tmp_path):
 
 
 def test_a_full_disk_is_one_line_and_the_run_can_go_on(annotate_cli, runs, tmp_path):
-    logs = runs(30)
-
-    def limit() -> (
-        None
-    ):  # the same error path as a full disk: a write that takes a part, then fails
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
-
-    args = (str(logs), "--rubric", "symptoms", "--out", "out")
-    process = start(*args, cwd=tmp_path, preexec_fn=limit)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (2, "")
-    assert "Traceback" not in err
-    assert "cannot write out/annotations.jsonl: File too large" in err
-    assert "go on with --resume" in err
+    args = (runs(30), "--rubric", "symptoms", "--out", "out")
+    with limit_file_size(8192):
+        done = annotate_cli(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "cannot write out/annotations.jsonl: File too large" in done.err
+    assert "go on with --resume" in done.err
     data = (tmp_path / "out" / "annotations.jsonl").read_bytes()
     assert data.endswith(b"\n")
     kept = data.count(b"\n")
