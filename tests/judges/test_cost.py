@@ -21,7 +21,6 @@ from tests.judges.ask import (
     RIGHT,
     TOOLS,
     WRONG,
-    Cli,
     findings,
     llm,
     manifest,
@@ -80,7 +79,7 @@ def price_files(*files: list[dict[str, object]]) -> list[object]:
     return options
 
 
-def forecast(annotate_cli: Cli, *args: object) -> dict[str, Any]:
+def forecast(annotate_cli, *args: object) -> dict[str, Any]:
     done = annotate_cli(*args, "--dry-run", "--json")
     assert done.code == 0, done.err
     return json.loads(done.out)

@@ -24,7 +24,6 @@ from annotator.runs.store import RunDirectory
 from tests.conftest import (
     ROOT,
     TALK,
-    Done,
     annotations,
     limit_file_size,
     run_name,
@@ -33,9 +32,6 @@ from tests.conftest import (
     write_run,
 )
 from tests.server import NOTHING, Reply, Request, Responder, Server, finding
-
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 RIGHT = finding("C1b", ("message:1", "Which field holds the unit?"), ("message:2", TALK[1][1]))
 

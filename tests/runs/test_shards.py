@@ -3,7 +3,6 @@
 import errno
 import json
 import shutil
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -12,11 +11,8 @@ import pytest
 from annotator import load_traces, merge, open_run
 from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.traces import Ignored, Shard, parse_shard
-from tests.conftest import EXAMPLES, Done, read_overview, set_model
+from tests.conftest import EXAMPLES, read_overview, set_model
 from tests.server import NOTHING, Reply, Request, Server
-
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 
 def judgements(folder: Path) -> dict[str, object]:
