@@ -5,8 +5,7 @@ A server on this machine stands for all of them; a proxy leads hosted addresses 
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,100 +46,16 @@ def _key(monkeypatch):
     monkeypatch.delenv("NO_PROXY", raising=False)
 
 
-@dataclass(frozen=True)
-class Provider:
-    """``base``: its address, "" for a server on this machine. ``cap``: its name for the longest
-    answer. ``forms``: those that it takes, and ``probed`` those that it is asked before a run.
-    ``too_long``: its error for a prompt of ``{asked}`` tokens where it reads ``{limit}``.
-    """
-
-    base: str
-    cap: str
-    forms: tuple[str, ...]
-    probed: tuple[str, ...]
-    too_long: str
-    headers: Mapping[str, str | None] = field(default_factory=lambda: BEARER)
-    path: str = "/chat/completions"
-    fields: Mapping[str, str] = field(default_factory=dict)
-    unsupported: Any = "ignore"
-    plugins: object = None
-    retries: int = 1  # after a prompt that is too long; more where the error has no numbers
-
-
-BOTH = ("json_schema", "tools")
-HOSTED = ("strict", *BOTH)
-OURS = "This model's maximum context length is {limit} tokens. However, "
-OPENAI = OURS + "your messages resulted in {asked} tokens. Please reduce the length."
-AZURE = Provider(
-    "http://me.openai.azure.com/openai/v1",
-    *("max_completion_tokens", HOSTED, ("strict",), OPENAI, IN_API_KEY),
-)
-LMSTUDIO = Provider(
-    *("", "max_tokens", ("json_schema",), ("json_schema",)),
-    "Trying to keep the first {asked} tokens when context the overflows. However, the model is"
-    " loaded with context length of only {limit} tokens, which is not enough.",
-)
-PROVIDERS = {
-    "openai": Provider(
-        "http://api.openai.com/v1", "max_completion_tokens", HOSTED, ("strict",), OPENAI
-    ),
-    "azure": AZURE,
-    "azure with a deployment": replace(
-        AZURE,
-        base="http://me.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
-        path="/openai/deployments/d/chat/completions?api-version=2024-10-21",
-    ),
-    "mistral": Provider(
-        *("http://api.mistral.ai/v1", "max_tokens", HOSTED, ("strict",)),
-        "Prompt contains {asked} tokens and 0 draft tokens, too large for model with {limit}"
-        " maximum context length",
-    ),
-    "gemini": Provider(
-        "http://generativelanguage.googleapis.com/v1beta/openai",
-        *("max_tokens", HOSTED, ("strict",)),
-        "The input token count ({asked}) exceeds the maximum number of tokens allowed ({limit}).",
-    ),
-    "openrouter": Provider(
-        *("http://openrouter.ai/api/v1", "max_tokens", ("tools",), HOSTED),
-        "This endpoint's maximum context length is {limit} tokens. However, you requested about"
-        " {asked} tokens (99 of text input, 9 of tool input).",
-        unsupported="404",
-        plugins=[{"id": "context-compression", "enabled": False}],
-    ),
-    "anthropic": Provider(
-        *("http://api.anthropic.com/v1", "max_tokens", ("tools",), ("tools",)),
-        "prompt is too long: {asked} tokens > {limit} maximum",
-    ),
-    "ollama": Provider(
-        *("", "max_tokens", ("json_schema",), ("json_schema",)),
-        "the input length exceeds the context length",
-        retries=3,
-    ),
-    "lmstudio": LMSTUDIO,
-    "lmstudio 0.4": replace(
-        LMSTUDIO, too_long="Cannot truncate prompt with n_keep ({asked}) >= n_ctx ({limit})"
-    ),
-    "llamacpp": Provider(
-        *("", "max_tokens", ("json_schema",), ("json_schema",)),
-        "the request exceeds the available context size, try increasing it",
-        fields={"n_prompt_tokens": "{asked}", "n_ctx": "{limit}"},
-    ),
-    "vllm": Provider(
-        *("", "max_completion_tokens", BOTH, ("json_schema",)),
-        OURS + "your request has {asked} input tokens. Please reduce the length of the messages.",
-    ),
-    "sglang": Provider(
-        *("", "max_completion_tokens", BOTH, ("json_schema",)),
-        "The input ({asked} tokens) is longer than the model's context length ({limit} tokens).",
-    ),
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8"))
+PROVIDERS, ADDRESSES, USAGES = (TABLES[name] for name in ("providers", "addresses", "usages"))
 
 
 def ask_provider(
     server: Server, monkeypatch: pytest.MonkeyPatch, name: str, trace: Trace, **more: Any
 ) -> Annotation:
     provider = PROVIDERS[name]
-    more |= {"base_url": provider.base} if provider.base else {"dialect": name.split()[0]}
+    base = provider["base"]
+    more |= {"base_url": base} if base else {"dialect": name.split()[0]}
     monkeypatch.setenv("HTTP_PROXY", server.root)
     return ask(server, trace, **more)
 
@@ -148,25 +63,28 @@ def ask_provider(
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_it_is_asked_in_its_own_way(trace, monkeypatch, name):
     provider = PROVIDERS[name]
-    with Server(scripted(RIGHT), provider.forms, provider.unsupported) as server:
+    unsupported = provider.get("unsupported", "ignore")
+    with Server(scripted(RIGHT), provider["forms"], unsupported) as server:
         annotation = ask_provider(server, monkeypatch, name, trace, max_output_tokens=900, seed=5)
         [request] = server.seen
-        assert tuple(probe.form for probe in server.probes) == provider.probed
+        assert [probe.form for probe in server.probes] == provider["probed"]
     assert annotation.status == "labelled", annotation.error
-    assert {head: request.headers.get(head) for head in provider.headers} == provider.headers
-    assert request.url.endswith(provider.path)
+    headers = provider.get("headers", BEARER)
+    assert {head: request.headers.get(head) for head in headers} == headers
+    assert request.url.endswith(provider.get("path", "/chat/completions"))
     body = request.body
-    assert body.get("plugins") == provider.plugins
+    assert body.get("plugins") == provider.get("plugins")
     assert body["random_seed" if name == "mistral" else "seed"] == 5
     caps = {"max_tokens", "max_completion_tokens"} & body.keys()
-    assert {cap: body[cap] for cap in caps} == {provider.cap: 900}
+    assert {cap: body[cap] for cap in caps} == {provider["cap"]: 900}
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(monkeypatch, name):
     """12,000 tokens are read, 19,000 sent."""
     provider = PROVIDERS[name]
-    refuse = refuse_above(12_000, provider.too_long, lambda _: NOTHING, **provider.fields)
+    fields = provider.get("fields", {})
+    refuse = refuse_above(12_000, provider["too_long"], lambda _: NOTHING, **fields)
 
     def respond(request: Request) -> Reply:
         reply = refuse(request)  # Gemini sends a list
@@ -175,28 +93,8 @@ def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(mon
 
     with Server(respond) as server:
         annotation = ask_provider(server, monkeypatch, name, LONG, mode="json")
-        assert 2 <= server.calls <= 1 + provider.retries
+        assert 2 <= server.calls <= 1 + provider.get("retries", 1)
     assert annotation.status == "none", annotation.error
-
-
-# An address -> the provider that the manifest names.
-ADDRESSES = {
-    "https://me.services.ai.azure.com/openai/v1/": "azure",
-    "https://gateway.example/openai/deployments/d?api-version=2024-10-21": "azure",
-    "https://api.mistral.ai/v1": "mistral",
-    "https://generativelanguage.googleapis.com/v1beta/openai/": "gemini",
-    "https://openrouter.ai/api/v1": "openrouter",
-    "https://api.anthropic.com/v1/": "anthropic",
-    "http://localhost:11434/v1": "ollama",
-    "http://127.0.0.1:1234/v1": "lmstudio",
-    "http://127.0.0.1:8080/v1": "llamacpp",
-    "http://localhost:8000/v1": "vllm",
-    "http://[::1]:30000/v1": "sglang",
-    "https://api.mistral.ai.evil.example/v1": "generic",
-    "https://notopenrouter.ai/api/v1": "generic",
-    "https://judge.example:8000/v1": "generic",
-    "http://localhost:9999/v1": "generic",
-}
 
 
 @pytest.mark.parametrize(("url", "name"), ADDRESSES.items())
@@ -626,44 +524,6 @@ def test_an_outage_does_not_decide_the_form(annotate_cli, runs):
         server.responder, server.probe = scripted(RIGHT), None
         assert annotate_cli(*llm(server), "--out", "two").code == 0
         assert server.seen[-1].form == "json_schema"
-
-
-# A provider and its usage besides 4,000 tokens read and 200 written; null: it does not report them.
-# By hand: the dollars at 0.5 and 8 a million; the tokens from a cache, into it, and of thoughts.
-USAGES = yaml.safe_load("""
-cached: [generic, {prompt_tokens_details: {cached_tokens: 2400}}, 0.0036, 2400, 0, 0]
-cache in Moonshot's words: [generic, {cached_tokens: 1200}, 0.0036, 1200, 0, 0]
-cache apart:
-  [generic, {prompt_tokens: 1000, prompt_tokens_details: {cached_tokens: 3000}}, 0.0036, 3000, 0, 0]
-cache writes at OpenRouter's place: [generic, {prompt_tokens_details:
-  {cached_tokens: 1200, cache_write_tokens: 800}}, 0.0036, 1200, 800, 0]
-cache writes in Anthropic's words: [anthropic,
-  {cache_read_input_tokens: 1200, cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
-more cache than was read: [anthropic,
-  {cache_read_input_tokens: 3600, cache_creation_input_tokens: 3600}, 0.00365, 3600, 400, 0]
-Anthropic's own counts: [anthropic, {prompt_tokens: null, completion_tokens: null,
-  input_tokens: 2000, output_tokens: 200, cache_read_input_tokens: 1200,
-  cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
-the true cost: [openrouter, {cost: 0.0125}, 0.0125, 0, 0, 0]
-with the user's key: [openrouter, {cost: 0.001, is_byok: true,
-  cost_details: {upstream_inference_cost: 0.02}}, 0.021, 0, 0, 0]
-thoughts apart: [gemini, {total_tokens: 5200}, 0.0116, 0, 0, 0]
-xAI's thoughts, apart: [generic, {total_tokens: 5200,
-  completion_tokens_details: {reasoning_tokens: 1000}}, 0.0116, 0, 0, 1000]
-thoughts included: [openai, {total_tokens: 4200,
-  completion_tokens_details: {reasoning_tokens: 150}}, 0.0036, 0, 0, 150]
-SGLang's thoughts: [sglang, {reasoning_tokens: 150}, 0.0036, 0, 0, 150]
-thoughts alone: [gemini, {completion_tokens: null, total_tokens: 5200}, 0.0116, 0, 0, 0]
-a cost that is none: [openrouter, {cost: -1}, 0.0036, 0, 0, 0]
-a cost elsewhere: [generic, {cost: 9.0}, 0.0036, 0, 0, 0]
-output in words: [generic, {completion_tokens: "200"}, null, 0, 0, 0]
-negative: [generic, {completion_tokens: -5}, null, 0, 0, 0]
-no whole number: [generic, {completion_tokens: 0.5}, null, 0, 0, 0]
-a whole number with a point: [generic, {completion_tokens: 200.0}, 0.0036, 0, 0, 0]
-nothing: [generic, {prompt_tokens: null, completion_tokens: null}, null, 0, 0, 0]
-more than any call has: [generic, {prompt_tokens: 100_000_000}, null, 0, 0, 0]
-no output: [generic, {completion_tokens: null}, null, 0, 0, 0]
-""")
 
 
 @pytest.mark.parametrize("name", USAGES)
