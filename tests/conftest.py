@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -196,37 +195,6 @@ def annotate_cli(capsys, monkeypatch, tmp_path, tmp_path_factory):
         return Done(code, unwrap(printed.out), unwrap(printed.err), printed.out)
 
     return run
-
-
-_COUNT_OPENS = """
-import collections, json, sys
-opened = collections.Counter()
-suffix = sys.argv.pop(1)
-def hook(event, args):
-    if event == "open" and isinstance(args[0], str) and args[0].endswith(suffix):
-        opened[args[0]] += 1
-sys.addaudithook(hook)
-from annotator.cli import main
-sys.argv[0] = "annotate"
-try:
-    main()
-finally:
-    print(json.dumps(sorted(opened.values())), file=sys.stderr)
-"""
-
-
-def count_opens(folder: Path, suffix: str, *arguments: object, code: int = 0) -> list[int]:
-    """Run ``annotate`` in ``folder``, in a process of its own; return how often each file whose
-    path ends with ``suffix`` was opened.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", _COUNT_OPENS, suffix, *map(str, arguments)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-    )
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stderr.splitlines()[-1])
 
 
 @contextmanager
