@@ -54,32 +54,18 @@ def code(**changes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_built_in_rubric_loads_by_name_and_by_file(name):
+def test_a_built_in_rubric_has_a_name_a_rank_for_each_code_and_examples_of_enough_quotes(name):
     (path,) = [path for path in list_built_in() if path.stem == name]
     rubric = load_rubric(name)
     assert rubric.id == name
     assert rubric == load_rubric(str(path))
     assert rubric.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_precedence_of_a_built_in_rubric_ranks_its_codes(name):
-    rubric = load_rubric(name)
     ids = [code.id for code in rubric.codes]
     if rubric.choice != "many" and not name.endswith("_paper"):
         assert sorted(rubric.precedence) == sorted(ids)
     assert sorted(map(rubric.rank, ids)) == list(range(len(ids)))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_examples_of_a_built_in_rubric_have_the_quotes_it_asks_for(name):
-    rubric = load_rubric(name)
-    few = [
-        code.id
-        for code in rubric.codes
-        if code.example and len(code.example.quotes) < rubric.quotes_needed(code.id)
-    ]
-    assert few == []
+    for code in rubric.codes:
+        assert not code.example or len(code.example.quotes) >= rubric.quotes_needed(code.id)
 
 
 # CooperBench, arXiv 2601.13295: ten symptoms; the eleventh is this project's (contract.md and the
@@ -130,19 +116,18 @@ def test_min_quotes_of_a_code_goes_before_the_rubrics(rubric_file):
     assert (rubric.quotes_needed("late"), rubric.quotes_needed("lost")) == (1, 3)
 
 
-def test_rank_is_the_place_in_the_precedence(rubric_file):
-    rubric = load_rubric(rubric_file(precedence=["lost", "late"]))
-    assert (rubric.rank("lost"), rubric.rank("late"), rubric.rank("nonsense")) == (0, 1, 2)
-
-
-def test_rank_without_precedence_is_the_place_in_the_file(rubric_file):
-    rubric = load_rubric(rubric_file(choice="many", precedence=...))
-    assert (rubric.rank("late"), rubric.rank("lost")) == (0, 1)
-
-
-def test_a_rubric_may_say_that_its_codes_have_no_order(rubric_file):
-    rubric = load_rubric(rubric_file(precedence=[]))
-    assert (rubric.rank("late"), rubric.rank("lost")) == (0, 1)
+@pytest.mark.parametrize(
+    ("changes", "late", "lost"),
+    [
+        ({"precedence": ["lost", "late"]}, 1, 0),
+        ({"choice": "many", "precedence": ...}, 0, 1),  # the place in the file
+        ({"precedence": []}, 0, 1),
+    ],
+)
+def test_rank_is_the_place_in_the_precedence_or_in_the_file(rubric_file, changes, late, lost):
+    rubric = load_rubric(rubric_file(**changes))
+    ranks = [rubric.rank(name) for name in ("late", "lost", "nonsense")]
+    assert ranks == [late, lost, 2]
 
 
 def test_unknown_code_raises(rubric_file):
