@@ -235,7 +235,7 @@ DECISIONS = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     choice=st.sampled_from(["one", "primary", "many"]),
     steps=st.lists(DECISIONS | st.none() | st.just("withdraw"), max_size=6),
