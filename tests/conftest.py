@@ -4,11 +4,12 @@ import base64
 import json
 import os
 import re
+import resource
 import signal
-import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def run_name(n: int, root: str = "logs") -> str:
 
 
 @pytest.fixture(autouse=True)
-def answer_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def answer_cache(tmp_path, monkeypatch):
     """A cache of answers of each test's own; it is there once something was asked."""
     file = tmp_path / "cache" / "answers.sqlite"
     monkeypatch.setenv("ANNOTATOR_CACHE", str(file))
@@ -108,7 +109,7 @@ def answer_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Callable[..., Path]:
+def runs(tmp_path):
     """Write several runs below ``tmp_path/logs`` and return that folder; unless their ``talk`` is
     given, they differ in the last words of their last message.
     """
@@ -177,12 +178,7 @@ def write_judge_file(arguments: Sequence[object], folder: Path) -> list[object]:
 
 
 @pytest.fixture
-def annotate_cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Done]:
+def annotate_cli(capsys, monkeypatch, tmp_path, tmp_path_factory):
     """Run ``annotate`` with these arguments in this process, in ``tmp_path``."""
     for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -201,35 +197,19 @@ def annotate_cli(
     return run
 
 
-_COUNT_OPENS = """
-import collections, json, sys
-opened = collections.Counter()
-suffix = sys.argv.pop(1)
-def hook(event, args):
-    if event == "open" and isinstance(args[0], str) and args[0].endswith(suffix):
-        opened[args[0]] += 1
-sys.addaudithook(hook)
-from annotator.cli import main
-sys.argv[0] = "annotate"
-try:
-    main()
-finally:
-    print(json.dumps(sorted(opened.values())), file=sys.stderr)
-"""
-
-
-def count_opens(folder: Path, suffix: str, *arguments: object, code: int = 0) -> list[int]:
-    """Run ``annotate`` in ``folder``, in a process of its own; return how often each file whose
-    path ends with ``suffix`` was opened.
+@contextmanager
+def limit_file_size(most: int) -> Iterator[None]:
+    """Let no file of this process grow beyond ``most`` bytes. As on a full disk, a write takes a
+    part and then fails.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", _COUNT_OPENS, suffix, *map(str, arguments)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-    )
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stderr.splitlines()[-1])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:
@@ -243,7 +223,7 @@ def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The real runs; a test that needs them is skipped where they are not."""
     folder = Path(os.environ.get("ANNOTATOR_TEST_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():

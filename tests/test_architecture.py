@@ -30,7 +30,7 @@ def third_party(names: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
-def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+def test_help_imports_nothing_heavy(arguments):
     names = imported(*arguments)
     site = {"_virtualenv", "_distutils_hack", "distutils", "sitecustomize", "usercustomize"}
     editable = {name for name in names if name.startswith("__editable__")}
@@ -38,13 +38,13 @@ def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert not names & SLOW
 
 
-def test_rules_judge_imports_no_client(tmp_path: Path) -> None:
+def test_rules_judge_imports_no_client(tmp_path):
     out = str(tmp_path / "out")
     names = imported("examples/traces", "--rubric", "symptoms", "--out", out, "--quiet")
     assert not names & {"openai", "instructor", "datasets", "sklearn", "aiohttp"}
 
 
-def test_imports_go_one_way() -> None:
+def test_imports_go_one_way():
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -111,7 +111,7 @@ def names_in(module: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def test_no_class_name_stands_for_two_things() -> None:
+def test_no_class_name_stands_for_two_things():
     places: dict[str, list[str]] = {}
     for path, module in definitions():
         for node in ast.walk(module):
@@ -120,13 +120,13 @@ def test_no_class_name_stands_for_two_things() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def test_names_are_nouns_of_the_thing() -> None:
+def test_names_are_nouns_of_the_thing():
     named = {(path, name) for path, module in definitions() for name in names_in(module)}
     refused = PRONOUNS | VAGUE
     assert {(path, name) for path, name in named if name.strip("_") in refused} == KEPT
 
 
-def test_functions_begin_with_a_verb() -> None:
+def test_functions_begin_with_a_verb():
     others = [
         (path, node.name)
         for path, module in definitions()
@@ -137,7 +137,7 @@ def test_functions_begin_with_a_verb() -> None:
     assert others == []
 
 
-def test_docstrings_say_what_a_caller_gets() -> None:
+def test_docstrings_say_what_a_caller_gets():
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     texts = [
         (path, text)
@@ -149,7 +149,7 @@ def test_docstrings_say_what_a_caller_gets() -> None:
     assert [place for place in texts if place[1].startswith("What")] == []
 
 
-def test_every_public_name_can_be_used() -> None:
+def test_every_public_name_can_be_used():
     assert annotator.__all__
     for name in annotator.__all__:
         assert getattr(annotator, name) is not None

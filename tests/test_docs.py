@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
-from collections.abc import Callable, Iterable
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -63,9 +62,7 @@ def copy_examples(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RESPONDERS])
-def test_the_docs_show_real_output(
-    page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_docs_show_real_output(page, tmp_path, annotate_cli, monkeypatch):
     copy_examples(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ANNOTATOR_CACHE", "cache/answers.sqlite")
@@ -120,8 +117,8 @@ def open_page(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.parametrize("page", RESPONDERS)
 def test_a_page_can_be_followed_from_its_first_command_to_its_last(
-    page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    page, tmp_path, annotate_cli, monkeypatch
+):
     """In order and in one folder. Pages are opened and closed again; a server stands in for the
     model on the reader's machine. An excerpt stands in an output above it.
     """
@@ -162,7 +159,7 @@ def test_a_page_can_be_followed_from_its_first_command_to_its_last(
         assert before == after
 
 
-def test_the_glossary_explains_every_mark_status_and_kind() -> None:
+def test_the_glossary_explains_every_mark_status_and_kind():
     """In alphabetical order, words after signs."""
     page = (ROOT / "docs" / "glossary.md").read_text()
     cells = re.findall(r"^\| (.+?) \| ", page, re.MULTILINE)[2:]
@@ -215,7 +212,7 @@ def parse_command(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_that_are_only_named_could_be_given(page: str) -> None:
+def test_commands_that_are_only_named_could_be_given(page):
     for text in find_commands(page):
         try:
             parse_command(text)
@@ -223,9 +220,7 @@ def test_commands_that_are_only_named_could_be_given(page: str) -> None:
             pytest.fail(f"annotate {text}: {error}")
 
 
-def test_commands_that_need_nothing_of_a_user_run(
-    tmp_path: Path, annotate_cli: Callable[..., Done]
-) -> None:
+def test_commands_that_need_nothing_of_a_user_run(tmp_path, annotate_cli):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     parsed = {parse_command(text) for page in PAGES for text in find_commands(page)}
     commands = sorted(words for words, can_run in parsed if can_run)
@@ -236,7 +231,7 @@ def test_commands_that_need_nothing_of_a_user_run(
 
 
 @pytest.mark.parametrize("name", ["commands", "rubrics", "formats"])
-def test_generated_pages_are_those_of_today(name: str) -> None:
+def test_generated_pages_are_those_of_today(name):
     page = ROOT / "docs" / "reference" / f"{name}.md"
     written = runpy.run_path(str(ROOT / "docs" / "build_reference.py"))["build"](name)
     if os.environ.get("UPDATE_DOCS"):
@@ -257,12 +252,12 @@ def test_generated_pages_are_those_of_today(name: str) -> None:
     ],
     ids=["annotation", "judge file", "label", "run.json", "rubric", "code"],
 )
-def test_the_page_of_files_names_every_field(names: Iterable[str]) -> None:
+def test_the_page_of_files_names_every_field(names):
     page = (ROOT / "docs" / "reference" / "files.md").read_text()
     assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
 
 
-def test_every_dependency_has_its_reason() -> None:
+def test_every_dependency_has_its_reason():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"].values()
     page = (ROOT / "docs" / "dependencies.md").read_text().lower()
@@ -270,7 +265,7 @@ def test_every_dependency_has_its_reason() -> None:
     assert [name for name in names if name.lower() not in page] == []
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     for page in PAGES:
         for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
             file = (ROOT / page).parent / target if target else ROOT / page
@@ -283,7 +278,7 @@ def test_links_lead_somewhere() -> None:
                 assert anchor in places, f"{page}: {target}#{anchor}"
 
 
-def test_the_reference_has_every_public_name() -> None:
+def test_the_reference_has_every_public_name():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     documented = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
     assert [name.rpartition(".")[2] for name in documented] == [
@@ -297,14 +292,12 @@ def test_the_reference_has_every_public_name() -> None:
 @pytest.mark.parametrize(
     ("file", "link"), [("mkdocs.yml", r"([\w/-]+\.md)"), ("llms.txt", r"\(docs/([^)]+)\)")]
 )
-def test_lists_of_pages_are_complete(file: str, link: str) -> None:
+def test_lists_of_pages_are_complete(file, link):
     listed = re.findall(link, (ROOT / file).read_text())
     assert sorted(listed) == sorted(page[5:] for page in PAGES if page.startswith("docs/"))
 
 
-def test_the_rubric_that_a_page_writes_can_be_used(
-    tmp_path: Path, annotate_cli: Callable[..., Done]
-) -> None:
+def test_the_rubric_that_a_page_writes_can_be_used(tmp_path, annotate_cli):
     page = (ROOT / "docs" / "howto" / "write-a-rubric.md").read_text()
     [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "mine.yaml").write_text(text)
@@ -312,9 +305,7 @@ def test_the_rubric_that_a_page_writes_can_be_used(
     assert done.code == 0, done.out + done.err
 
 
-def test_the_map_that_a_page_completes_reads_the_record(
-    tmp_path: Path, annotate_cli: Callable[..., Done]
-) -> None:
+def test_the_map_that_a_page_completes_reads_the_record(tmp_path, annotate_cli):
     page = (ROOT / "docs" / "howto" / "read-your-traces.md").read_text()
     [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "map.yaml").write_text(text)

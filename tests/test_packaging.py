@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import venv
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.conftest import EXAMPLES, ROOT
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_does_the_main_job(tmp_path: Path) -> None:
+def test_an_installed_wheel_does_the_main_job(tmp_path):
     build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     [wheel] = tmp_path.glob("failure_annotator-*.whl")

@@ -22,7 +22,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from validation import compute_wilson_limits
+from validation import compute_wilson_limits, estimate_recall, make_cell
 
 
 def simple(tmp_path, rubric, pairs, tasks=0, **attributes):
@@ -82,6 +82,10 @@ def test_a_stratified_sample_gives_the_weighted_share(annotate_cli, calibrate, g
     assert alpha["precision"]["value"] == pytest.approx(0.8)
     # Sensitivity of the golden case: 160 / (160 + 48). Naive would be 40 / 43 = .93.
     assert alpha["recall"]["value"] == pytest.approx(160 / 208)
+    # Without tasks, no label counts less than once.
+    recall = estimate_recall(1000, 200, *(make_cell([1] * k + [0] * (50 - k)) for k in (40, 3)))
+    limits = recall.low, recall.high
+    assert (alpha["recall"]["low"], alpha["recall"]["high"]) == pytest.approx(limits)
     # Agreement: (160 + 752) / 1000 traces; kappa of the golden case.
     assert made["agreement"]["observed"]["value"] == pytest.approx(0.912)
     assert made["agreement"]["kappa"]["value"] == pytest.approx(0.7290640394088671)

@@ -154,22 +154,6 @@ def test_files_of_this_folder_that_cannot_be_read(annotate_cli, tmp_path, name, 
     assert (done.code, reason in done.err) == (2, True), done.err
 
 
-@pytest.mark.parametrize("kind", ["pipe", "loop", "gone"])
-def test_what_traces_names_is_there_and_can_be_read(annotate_cli, tmp_path, kind):
-    annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "loop").symlink_to("loop")
-    label = ("label", TRACES, "--rubric", "comm_errors", "--labels", TRACES, "--annotator", "me")
-    for command in (
-        ("report", "out", "--format", "html", "--traces"),
-        ("view", "out", "--traces"),
-        (*label, "--traces", TRACES, "--traces"),
-        ("traces", "--explain"),
-    ):
-        done = annotate_cli(*command, kind)
-        assert (done.code, kind in done.err) == (2, True), done.err
-
-
 def test_a_map_may_have_a_mark_in_its_name(annotate_cli, tmp_path):
     (tmp_path / "c#%23.yaml").write_text("messages: said\nsender: who\ntext: what\n")
     record = {"said": [{"who": "agent-1", "what": "Hello."}]}

@@ -13,7 +13,6 @@ from tests.runs.test_run import first, llm, start, wait_for_lines
 from tests.server import Server
 
 RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
-COMMANDS = (("rubric", "list"), RUN)
 
 
 def close(*numbers):
@@ -32,31 +31,30 @@ STREAMS = {
 
 
 @pytest.mark.parametrize(("prepare", "streams", "codes"), STREAMS.values(), ids=STREAMS)
-def test_streams_that_take_nothing_stop_no_command(tmp_path, prepare, streams, codes):
-    for arguments in COMMANDS:
-        pipes = {}
-        for name in ("stdout", "stderr"):
-            pipes[name] = subprocess.PIPE
-            if streams.get(name) == "unread":
-                reader, pipes[name] = os.pipe()
-                os.close(reader)
-            elif name in streams:
-                pipes[name] = os.open(streams[name], os.O_WRONLY)
-        done = subprocess.run(
-            [sys.executable, "-m", "annotator", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(tmp_path / "c")},
-            preexec_fn=prepare,
-            check=False,
-            **pipes,
-        )
-        for number in pipes.values():
-            if number != subprocess.PIPE:
-                os.close(number)
-        assert done.returncode in codes, (arguments, done)
-        printed = (done.stdout or b"") + (done.stderr or b"")
-        assert b"Traceback" not in printed
-        assert b"Exception ignored" not in printed
+def test_streams_that_take_nothing_stop_no_run(tmp_path, prepare, streams, codes):
+    pipes = {}
+    for name in ("stdout", "stderr"):
+        pipes[name] = subprocess.PIPE
+        if streams.get(name) == "unread":
+            reader, pipes[name] = os.pipe()
+            os.close(reader)
+        elif name in streams:
+            pipes[name] = os.open(streams[name], os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "-m", "annotator", *RUN],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(tmp_path / "c")},
+        preexec_fn=prepare,
+        check=False,
+        **pipes,
+    )
+    for number in pipes.values():
+        if number != subprocess.PIPE:
+            os.close(number)
+    assert done.returncode in codes, done
+    printed = (done.stdout or b"") + (done.stderr or b"")
+    assert b"Traceback" not in printed
+    assert b"Exception ignored" not in printed
     lines = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
     assert lines == 17  # all was judged
     assert not list(tmp_path.rglob(".*"))
@@ -78,11 +76,7 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "ignored"),
-    [
-        (signal.SIGTERM, (signal.SIGINT,)),
-        (signal.SIGHUP, ()),
-        (signal.SIGHUP, (signal.SIGHUP,)),
-    ],
+    [(signal.SIGTERM, (signal.SIGINT,)), (signal.SIGHUP, ()), (signal.SIGHUP, (signal.SIGHUP,))],
 )
 def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, number, ignored):
     """A shell's background jobs ignore SIGINT, and those of nohup SIGHUP."""
@@ -109,15 +103,3 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert not [one for one in (tmp_path / "out").iterdir() if one.name.startswith(".")]
         server.responder = lambda _: RIGHT
         assert annotate_cli(*args, "--resume").code == 0
-
-
-def test_a_server_ends_quietly(tmp_path):
-    command = ("label", str(EXAMPLES), "--rubric", "comm_errors", "--labels", "l.jsonl")
-    process = start(*command, "--annotator", "ann", "--port", "0", cwd=tmp_path)
-    assert process.stdout
-    assert "http://" in process.stdout.readline()
-    process.terminate()
-    _, err = process.communicate(timeout=30)
-    assert process.returncode in (0, 130), err
-    assert "Traceback" not in err
-    assert not list(tmp_path.iterdir())  # no label was given

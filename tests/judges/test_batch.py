@@ -17,8 +17,6 @@ from tests.judges.ask import (
     QUESTION,
     RIGHT,
     WRONG,
-    Cli,
-    Runs,
     findings,
     llm,
     manifest,
@@ -80,7 +78,7 @@ def answer(server: Server, asked: str, results: str, *, vllm: bool = False) -> N
 
 
 @pytest.mark.parametrize("how", ["batch", "OpenAI's file", "vLLM's file"])
-def test_a_run_in_batches_equals_a_plain_run(annotate_cli: Cli, runs: Runs, how: str) -> None:
+def test_a_run_in_batches_equals_a_plain_run(annotate_cli, runs, how):
     """The wrong quotes are asked about again, together."""
     runs(8)
     with Server(mixed) as server:
@@ -111,7 +109,7 @@ def test_a_run_in_batches_equals_a_plain_run(annotate_cli: Cli, runs: Runs, how:
     assert totals()["cost_usd"] == pytest.approx(billed)
 
 
-def test_a_question_that_traces_share_is_asked_once(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_question_that_traces_share_is_asked_once(annotate_cli, runs):
     runs(3, talk=TALK)
     with Server(scripted(RIGHT)) as server:
         assert annotate_cli(*batch(server)).code == 0
@@ -125,7 +123,7 @@ def test_a_question_that_traces_share_is_asked_once(annotate_cli: Cli, runs: Run
     assert statuses() == statuses("file") == ["labelled"] * 3
 
 
-def test_each_model_of_a_panel_has_batches_of_its_own(annotate_cli: Cli, runs: Runs) -> None:
+def test_each_model_of_a_panel_has_batches_of_its_own(annotate_cli, runs):
     runs(2)
     with Server(mixed) as server:
         done = annotate_cli(*batch(server, "--model", "other", "--samples", "2"))
@@ -136,7 +134,7 @@ def test_each_model_of_a_panel_has_batches_of_its_own(annotate_cli: Cli, runs: R
     assert all(len(one.votes) == 4 for one in annotations(Path("out")).values())
 
 
-def test_a_failed_vote_is_not_asked_again_beside_another_one(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_failed_vote_is_not_asked_again_beside_another_one(annotate_cli, runs):
     def responder(request: Request) -> Reply:
         if request.body["seed"] == 1:
             return NO
@@ -162,9 +160,7 @@ ITEMS: dict[str, tuple[Reply, int, list[int], str]] = {
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_an_item_with_an_error_is_asked_in_three_batches(
-    annotate_cli: Cli, runs: Runs, name: str
-) -> None:
+def test_an_item_with_an_error_is_asked_in_three_batches(annotate_cli, runs, name):
     reply, times, sizes, error = ITEMS[name]
     runs(3)
 
@@ -193,9 +189,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize(("reply", "batches"), ALIKE.values(), ids=ALIKE)
-def test_requests_that_all_fail_for_good_are_asked_once(
-    annotate_cli: Cli, runs: Runs, reply: Reply, batches: int
-) -> None:
+def test_requests_that_all_fail_for_good_are_asked_once(annotate_cli, runs, reply, batches):
     runs(3)
     with Server(scripted(reply)) as server:
         done = annotate_cli(*batch(server))
@@ -208,9 +202,7 @@ def test_requests_that_all_fail_for_good_are_asked_once(
 
 
 @pytest.mark.parametrize(("in_time", "sizes"), [(0.5, [5, 3]), (0.0, [5, 5])])
-def test_the_rest_of_an_expired_batch_is_asked_again(
-    annotate_cli: Cli, runs: Runs, in_time: float, sizes: list[int]
-) -> None:
+def test_the_rest_of_an_expired_batch_is_asked_again(annotate_cli, runs, in_time, sizes):
     runs(5)
     with Server(scripted(RIGHT)) as server:
         server.batches.ends, server.batches.in_time = ["expired"], in_time
@@ -220,7 +212,7 @@ def test_the_rest_of_an_expired_batch_is_asked_again(
     assert statuses() == ["labelled"] * 5
 
 
-def test_a_batch_that_the_server_refuses_stops_the_run(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_batch_that_the_server_refuses_stops_the_run(annotate_cli, runs):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         server.batches.ends = ["failed"]
@@ -245,9 +237,7 @@ OVERFLOWS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("said", OVERFLOWS.values(), ids=OVERFLOWS)
-def test_a_prompt_that_is_too_long_is_shorter_in_the_next_batch(
-    annotate_cli: Cli, runs: Runs, said: dict[str, Any]
-) -> None:
+def test_a_prompt_that_is_too_long_is_shorter_in_the_next_batch(annotate_cli, runs, said):
     runs(1, talk=[*TALK, ("agent1", "word " * 5_000)])
     with Server(scripted(CLAIM)) as server:
         batches = server.batches
@@ -262,9 +252,7 @@ def test_a_prompt_that_is_too_long_is_shorter_in_the_next_batch(
 
 
 @pytest.mark.parametrize("taken", [(), (3,)], ids=["no run", "the last"])
-def test_a_refused_form_is_left_for_all_that_is_left(
-    annotate_cli: Cli, runs: Runs, taken: tuple[int, ...]
-) -> None:
+def test_a_refused_form_is_left_for_all_that_is_left(annotate_cli, runs, taken):
     def responder(request: Request) -> Reply:
         refused = request.form == "json_schema" and run_of(request) not in taken
         return REFUSED if refused else RIGHT
@@ -310,9 +298,7 @@ EDITS: dict[str, tuple[Callable[[list[Any]], list[Any]], list[int], str, int]] =
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_results_that_are_not_one_for_each_request(
-    annotate_cli: Cli, runs: Runs, name: str
-) -> None:
+def test_results_that_are_not_one_for_each_request(annotate_cli, runs, name):
     edit, sizes, words, unreported = EDITS[name]
     runs(3)
     with Server(scripted(RIGHT)) as server:
@@ -324,16 +310,11 @@ def test_results_that_are_not_one_for_each_request(
     assert totals()["unreported_calls"] == unreported
 
 
-MALFORMED: dict[str, list[bytes]] = {
-    "no JSON": [b"{"],
-    "several": [b"{", b"", b"7"],
-}
+MALFORMED: dict[str, list[bytes]] = {"no JSON": [b"{"], "several": [b"{", b"", b"7"]}
 
 
 @pytest.mark.parametrize("lines", MALFORMED.values(), ids=MALFORMED)
-def test_a_line_that_is_no_result_keeps_no_other_out(
-    annotate_cli: Cli, runs: Runs, lines: list[bytes]
-) -> None:
+def test_a_line_that_is_no_result_keeps_no_other_out(annotate_cli, runs, lines):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         server.batches.edit = lambda answers: [*answers[:1], *lines, *answers[1:]]
@@ -355,7 +336,7 @@ def test_a_line_that_is_no_result_keeps_no_other_out(
 # Files.
 
 
-def test_the_requests_are_written_and_nothing_is_asked(annotate_cli: Cli, runs: Runs) -> None:
+def test_the_requests_are_written_and_nothing_is_asked(annotate_cli, runs):
     runs(3)
     with Server() as server:
         more = ("--samples", "2", "--batch-file", "asked.jsonl", "--out", "out")
@@ -373,7 +354,7 @@ def test_the_requests_are_written_and_nothing_is_asked(annotate_cli: Cli, runs: 
     assert "--resume --batch-results FILE" in done.err
 
 
-def test_a_request_without_a_result_is_a_failure(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_request_without_a_result_is_a_failure(annotate_cli, runs):
     runs(3)
     with Server(scripted(RIGHT)) as server:
         base = args(server, "--out", "out")
@@ -390,7 +371,7 @@ def test_a_request_without_a_result_is_a_failure(annotate_cli: Cli, runs: Runs) 
     assert (rest.code, statuses()) == (0, ["labelled"] * 3)
 
 
-def test_a_later_answer_counts_beside_the_error_of_the_first(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_later_answer_counts_beside_the_error_of_the_first(annotate_cli, runs):
     runs(2)
     with Server(lambda one: DOWN if one.n == 1 else RIGHT) as server:
         base = args(server, "--out", "out")
@@ -408,7 +389,7 @@ def test_a_later_answer_counts_beside_the_error_of_the_first(annotate_cli: Cli, 
 # Money.
 
 
-def test_a_batch_that_may_cost_too_much_is_not_sent(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_batch_that_may_cost_too_much_is_not_sent(annotate_cli, runs):
     runs(2)
     with Server(mixed) as server:
         done = annotate_cli(*batch(server, *PRICE, "--max-cost", "0.01"))
@@ -448,7 +429,7 @@ BUDGETS: dict[str, tuple[Any, tuple[object, ...], str, tuple[float, float]]] = {
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_what_the_first_batch_has_cost_is_spent(annotate_cli: Cli, runs: Runs, name: str) -> None:
+def test_what_the_first_batch_has_cost_is_spent(annotate_cli, runs, name):
     responder, price, most, (low, high) = BUDGETS[name]
     runs(4)
     with Server(responder) as server:
@@ -457,7 +438,7 @@ def test_what_the_first_batch_has_cost_is_spent(annotate_cli: Cli, runs: Runs, n
     assert low - 1e-9 <= totals()["cost_usd"] <= high + 1e-9
 
 
-def test_answers_that_the_results_lack_may_have_been_paid(annotate_cli: Cli, runs: Runs) -> None:
+def test_answers_that_the_results_lack_may_have_been_paid(annotate_cli, runs):
     """A line that cannot be read may be one of them."""
     runs(4)
     with Server(scripted(RIGHT)) as server:
@@ -480,9 +461,7 @@ STOPS = {
 
 
 @pytest.mark.parametrize(("how", "lost"), STOPS.values(), ids=STOPS)
-def test_a_stopped_run_picks_its_batch_up_again(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, how: signal.Signals, lost: dict[str, str]
-) -> None:
+def test_a_stopped_run_picks_its_batch_up_again(annotate_cli, runs, tmp_path, how, lost):
     """Three batches of others, on two pages of the server's list, are newer than its own."""
     runs(6)
     with Server(mixed) as server:
@@ -513,9 +492,7 @@ def test_a_stopped_run_picks_its_batch_up_again(
     assert findings("out") == findings("whole")
 
 
-def test_a_batch_that_does_not_end_stops_the_run_and_can_be_taken_up(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_a_batch_that_does_not_end_stops_the_run_and_can_be_taken_up(annotate_cli, runs):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         server.batches.fields = {"status": "warming\x1b[2Jup"}
@@ -528,7 +505,7 @@ def test_a_batch_that_does_not_end_stops_the_run_and_can_be_taken_up(
         assert (again.code, len(server.batches.created)) == (0, 1), again.err
 
 
-def test_a_key_does_not_follow_a_download_elsewhere(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_key_does_not_follow_a_download_elsewhere(annotate_cli, runs):
     runs(1)
     with Server(scripted(RIGHT)) as other, Server(scripted(RIGHT)) as server:
         server.batches.location = f"{other.url}/files/file-2/content"

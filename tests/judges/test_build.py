@@ -10,7 +10,7 @@ from annotator import AnnotatorError
 from annotator.judges.build import build_judge, parse_settings
 from tests.conftest import annotations
 from tests.judges import strange_judges
-from tests.judges.ask import ARGS, Cli, Runs, manifest, statuses
+from tests.judges.ask import ARGS, manifest, statuses
 from tests.server import Server
 
 HERE = "tests.judges.strange_judges"
@@ -18,9 +18,7 @@ OUT = (*ARGS, "--out", "out")
 
 
 @pytest.mark.parametrize("name", ["Good", "Awaited", "made", "ready"])
-def test_a_judge_from_elsewhere_judges_and_its_origin_is_recorded(
-    annotate_cli: Cli, runs: Runs, name: str
-) -> None:
+def test_a_judge_from_elsewhere_judges_and_its_origin_is_recorded(annotate_cli, runs, name):
     """A class, with and without ``async``, a function that returns a judge, and one itself."""
     runs(2)
     done = annotate_cli(*OUT, "--judge", f"{HERE}:{name}")
@@ -36,7 +34,7 @@ def test_a_judge_from_elsewhere_judges_and_its_origin_is_recorded(
     assert "the judge does not say what it will use" in dry.out
 
 
-def test_all_that_a_run_can_ask_is_asked(annotate_cli: Cli, runs: Runs) -> None:
+def test_all_that_a_run_can_ask_is_asked(annotate_cli, runs):
     runs(2)
     strange_judges.Full.calls.clear()
     args = (*OUT, "--judge", f"{HERE}:Full")
@@ -52,9 +50,7 @@ def test_all_that_a_run_can_ask_is_asked(annotate_cli: Cli, runs: Runs) -> None:
     assert strange_judges.Full.calls == ["open", "close", {"seen": 3}, "open", "close"]
 
 
-def test_a_module_of_the_current_folder_and_another_version_of_it(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_a_module_of_the_current_folder_and_another_version_of_it(annotate_cli, runs):
     """A module of no distribution is identified by its file; a change makes another judge."""
     runs(1)
     file = Path("my_own_judge.py")
@@ -87,7 +83,7 @@ STRANGE: dict[str, tuple[int, list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_strange_judge_is_told_in_one_line(annotate_cli: Cli, runs: Runs, name: str) -> None:
+def test_a_strange_judge_is_told_in_one_line(annotate_cli, runs, name):
     code, expected, reason = STRANGE[name]
     runs(2)
     done = annotate_cli(*OUT, "--judge", f"{HERE}:{name}", "--concurrency", "1")
@@ -99,7 +95,7 @@ def test_a_strange_judge_is_told_in_one_line(annotate_cli: Cli, runs: Runs, name
         assert {one.usage.cost_usd for one in found} == {0.5}
 
 
-def test_a_judge_from_names_settings_files_and_objects(tmp_path: Path) -> None:
+def test_a_judge_from_names_settings_files_and_objects(tmp_path):
     file = tmp_path / "judge.yaml"
     file.write_text("{model: m, base_url: 'http://127.0.0.1:1/v1', samples: 2}")
     url, price = {"base_url": "http://127.0.0.1:1/v1"}, {"price_in": 1, "price_out": 1}
@@ -132,12 +128,12 @@ WRONG: tuple[tuple[Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("given", "reason"), WRONG, ids=str)
-def test_a_wrong_description_of_a_judge(given: Any, reason: str) -> None:
+def test_a_wrong_description_of_a_judge(given, reason):
     with pytest.raises(AnnotatorError, match=reason):
         build_judge(given, offline=True)
 
 
-def test_options_of_models_mean_nothing_to_a_plug_in(annotate_cli: Cli, runs: Runs) -> None:
+def test_options_of_models_mean_nothing_to_a_plug_in(annotate_cli, runs):
     runs(1)
     args = (*OUT, "--judge", f"{HERE}:Good")
     done = annotate_cli(*args, "--max-cost", "1")

@@ -16,8 +16,6 @@ from tests.judges.ask import (
     PRICED,
     RIGHT,
     TOOLS,
-    Cli,
-    Runs,
     findings,
     llm,
     statuses,
@@ -46,9 +44,7 @@ CHANGES: dict[str, tuple[tuple[object, ...], int, int]] = {
 
 
 @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
-def test_a_second_run_asks_nothing_and_finds_the_same(
-    annotate_cli: Cli, runs: Runs, more: tuple[str, ...]
-) -> None:
+def test_a_second_run_asks_nothing_and_finds_the_same(annotate_cli, runs, more):
     runs(3)
     with Server(wrong_first) as server:
         first = annotate_cli(*llm(server, *PRICED, *more), "--out", "one")
@@ -63,9 +59,7 @@ def test_a_second_run_asks_nothing_and_finds_the_same(
     assert totals("one")["cache_hits"] == 0
 
 
-def test_no_cache_neither_reads_nor_keeps(
-    annotate_cli: Cli, runs: Runs, answer_cache: Path
-) -> None:
+def test_no_cache_neither_reads_nor_keeps(annotate_cli, runs, answer_cache):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         for n, asked in enumerate((2, 2, 2, 0)):
@@ -75,9 +69,7 @@ def test_no_cache_neither_reads_nor_keeps(
             assert answer_cache.exists() == (n > 0)
 
 
-def test_what_decides_the_answer_is_asked_again_and_nothing_else(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_what_decides_the_answer_is_asked_again_and_nothing_else(annotate_cli, runs):
     runs(2)
     asked = {}
     with Server(scripted(RIGHT)) as server:
@@ -118,7 +110,7 @@ UNANSWERED = {
 
 
 @pytest.mark.parametrize("reply", UNANSWERED.values(), ids=UNANSWERED)
-def test_a_failure_is_asked_again(annotate_cli: Cli, reply: Reply) -> None:
+def test_a_failure_is_asked_again(annotate_cli, reply):
     write_run(Path(run_name(1)), [("agent1", TALK[0][1] + " word" * 9_000), TALK[1]])
     with Server(scripted(reply)) as server:
         args = llm(server, *TOOLS)
@@ -149,9 +141,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("spoil", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_cache_stops_no_run_and_is_told(
-    annotate_cli: Cli, runs: Runs, answer_cache: Path, spoil: Callable[[Path], object]
-) -> None:
+def test_a_damaged_cache_stops_no_run_and_is_told(annotate_cli, runs, answer_cache, spoil):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         args = llm(server, *TOOLS)
@@ -163,7 +153,7 @@ def test_a_damaged_cache_stops_no_run_and_is_told(
     assert f"answer cache {answer_cache}" in done.err
 
 
-def test_info_and_clear(annotate_cli: Cli, runs: Runs, answer_cache: Path) -> None:
+def test_info_and_clear(annotate_cli, runs, answer_cache):
     assert annotate_cli("cache", "info").out == f"file     {answer_cache}\nanswers  0\n"
     assert annotate_cli("cache", "clear").out == "0 answers dropped\n"
     runs(2)
@@ -186,7 +176,7 @@ def test_info_and_clear(annotate_cli: Cli, runs: Runs, answer_cache: Path) -> No
 
 
 @pytest.mark.parametrize("command", ["info", "clear"])
-def test_another_file_is_left_alone(annotate_cli: Cli, answer_cache: Path, command: str) -> None:
+def test_another_file_is_left_alone(annotate_cli, answer_cache, command):
     answer_cache.parent.mkdir()
     answer_cache.write_text("my diary " * 99)
     done = annotate_cli("cache", command)
@@ -194,7 +184,7 @@ def test_another_file_is_left_alone(annotate_cli: Cli, answer_cache: Path, comma
     assert answer_cache.read_text() == "my diary " * 99
 
 
-def test_two_processes_share_a_cache(annotate_cli: Cli, runs: Runs) -> None:
+def test_two_processes_share_a_cache(annotate_cli, runs):
     runs(6)
     with Server(scripted(replace(RIGHT, wait=0.05))) as server:
         more = (*ARGS[1:], *llm(server, *TOOLS)[3:])
@@ -206,7 +196,7 @@ def test_two_processes_share_a_cache(annotate_cli: Cli, runs: Runs) -> None:
         assert (process.returncode, server.calls) == (0, 6)
 
 
-def test_another_run_does_not_drop_what_it_cost(annotate_cli: Cli, runs: Runs) -> None:
+def test_another_run_does_not_drop_what_it_cost(annotate_cli, runs):
     """The other one forgets a malformed answer that the first had paid for."""
     runs(2)
     broken = Reply(text="{")

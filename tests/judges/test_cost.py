@@ -21,8 +21,6 @@ from tests.judges.ask import (
     RIGHT,
     TOOLS,
     WRONG,
-    Cli,
-    Runs,
     findings,
     llm,
     manifest,
@@ -81,16 +79,14 @@ def price_files(*files: list[dict[str, object]]) -> list[object]:
     return options
 
 
-def forecast(annotate_cli: Cli, *args: object) -> dict[str, Any]:
+def forecast(annotate_cli, *args: object) -> dict[str, Any]:
     done = annotate_cli(*args, "--dry-run", "--json")
     assert done.code == 0, done.err
     return json.loads(done.out)
 
 
 @pytest.mark.parametrize("name", PRICES)
-def test_a_model_has_its_listed_price_or_none(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_model_has_its_listed_price_or_none(annotate_cli, runs, monkeypatch, name):
     model, url, files, dollars = PRICES[name]
     runs(1)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -118,9 +114,7 @@ def test_a_model_has_its_listed_price_or_none(
         ("{as_of: x, models: [{model: m, input: 1}]}", "input and output are given together"),
     ],
 )
-def test_a_wrong_price_file_is_named_with_its_field(
-    annotate_cli: Cli, runs: Runs, text: str, said: str
-) -> None:
+def test_a_wrong_price_file_is_named_with_its_field(annotate_cli, runs, text, said):
     runs(1)
     Path("mine.yaml").write_text(text)
     args = ("--model", "m", "--base-url", "http://[::1]:9", "--prices", "mine.yaml")
@@ -142,9 +136,7 @@ BILLS = {
 
 
 @pytest.mark.parametrize(("model", "url", "tokens", "dollars", "batch"), BILLS.values(), ids=BILLS)
-def test_a_long_prompt_costs_what_the_provider_asks_for_it(
-    model: str, url: str, tokens: tuple[int, ...], dollars: float, batch: float | None
-) -> None:
+def test_a_long_prompt_costs_what_the_provider_asks_for_it(model, url, tokens, dollars, batch):
     read, cached, put, written = tokens
     usage = Usage(read, cached_tokens=cached, cache_write_tokens=put, output_tokens=written)
     listing = find_listing(model, url)
@@ -158,7 +150,7 @@ def test_a_long_prompt_costs_what_the_provider_asks_for_it(
         assert cheaper.of(usage) == pytest.approx(batch)
 
 
-def test_a_price_for_each_kind_of_tokens(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_price_for_each_kind_of_tokens(annotate_cli, runs):
     """By hand: 5,000 new, 3,000 cached and 2,000 written to a cache, at 2, 1 and 4 dollars."""
     runs(1)
     details = {"cached_tokens": 3_000, "cache_write_tokens": 2_000}
@@ -208,7 +200,7 @@ def dear(responder: Responder, tokens: int = DEAR) -> Bill:
     return Bill(responder, lambda _: (tokens, 0, 0))
 
 
-def test_the_bill_is_the_servers_own_sum(annotate_cli: Cli, runs: Runs) -> None:
+def test_the_bill_is_the_servers_own_sum(annotate_cli, runs):
     """Over errors, dropped connections, wrong and malformed answers, failures and a resume."""
     runs(12)
     broken, drop = Reply(text="{"), Reply(drop=True)
@@ -232,7 +224,7 @@ def test_the_bill_is_the_servers_own_sum(annotate_cli: Cli, runs: Runs) -> None:
     assert shown == list(map(sum, zip(*bill.usages, strict=True)))
 
 
-def test_a_call_without_an_answer_is_unpriced(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_call_without_an_answer_is_unpriced(annotate_cli, runs):
     runs(1)
     with Server(dear(scripted(Reply(drop=True), RIGHT))) as server:
         annotate_cli(*llm(server, *TOOLS, *PRICED), "--out", "out")
@@ -240,9 +232,7 @@ def test_a_call_without_an_answer_is_unpriced(annotate_cli: Cli, runs: Runs) -> 
     assert [totals()[name] for name in names] == [2, 1, pytest.approx(0.05)]
 
 
-def test_an_answer_without_its_tokens_makes_their_number_a_lower_bound(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_an_answer_without_its_tokens_makes_their_number_a_lower_bound(annotate_cli, runs):
     runs(2)
     usage = {"usage": {"prompt_tokens": 40_000, "completion_tokens": 10_000}}
     answers = (replace(RIGHT, more={"usage": None}), replace(RIGHT, more=usage))
@@ -274,9 +264,7 @@ BUDGETS: dict[str, tuple[Responder, Tokens, tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_a_budget_is_never_exceeded_by_the_servers_count(
-    annotate_cli: Cli, runs: Runs, name: str
-) -> None:
+def test_a_budget_is_never_exceeded_by_the_servers_count(annotate_cli, runs, name):
     """With 8 calls side by side; longer answers than all before exceed it by those in flight."""
     responder, tokens, more = BUDGETS[name]
     runs(60)
@@ -292,7 +280,7 @@ def test_a_budget_is_never_exceeded_by_the_servers_count(
     assert "--resume" in done.err
 
 
-def test_a_run_goes_on_with_a_larger_budget_to_the_same_end(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_run_goes_on_with_a_larger_budget_to_the_same_end(annotate_cli, runs):
     runs(10)
     bill = dear(wrong_first)
     with Server(bill) as server:
@@ -330,9 +318,7 @@ STOPPED: dict[str, tuple[Responder, Any, str, int, tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("name", STOPPED)
-def test_a_budget_is_kept_where_costs_are_not_known(
-    annotate_cli: Cli, runs: Runs, name: str
-) -> None:
+def test_a_budget_is_kept_where_costs_are_not_known(annotate_cli, runs, name):
     responder, more, most, code, (low, high) = STOPPED[name]
     runs(9)
     price = () if more == set_model(dialect="openrouter") else PRICED
@@ -344,7 +330,7 @@ def test_a_budget_is_kept_where_costs_are_not_known(
         assert len(server.seen) <= high or name == "a server that counts one token"
 
 
-def test_each_model_has_its_own_price(annotate_cli: Cli, runs: Runs) -> None:
+def test_each_model_has_its_own_price(annotate_cli, runs):
     """A cheap one has been answered, and says nothing of a dear one."""
     runs(30)
     models = "{model: cheap, price_in: 0.1, price_out: 0.1}, {model: dear, price_in: 1}"
@@ -360,7 +346,7 @@ def test_each_model_has_its_own_price(annotate_cli: Cli, runs: Runs) -> None:
 # The forecast.
 
 
-def test_calls_tokens_and_dollars(annotate_cli: Cli, runs: Runs, answer_cache: Path) -> None:
+def test_calls_tokens_and_dollars(annotate_cli, runs, answer_cache):
     """Tokens are a quarter of the bytes that are sent, each text rounded up."""
     runs(2)
     write_run(Path(run_name(3)), passed=True)
@@ -402,9 +388,7 @@ def test_calls_tokens_and_dollars(annotate_cli: Cli, runs: Runs, answer_cache: P
         (("--batch",), "20 of 21 runs, about TOKENS tokens in and 30,000 to 80,000 out"),
     ],
 )
-def test_a_forecast_begins_with_a_sentence(
-    annotate_cli: Cli, runs: Runs, more: tuple[str, ...], line: str
-) -> None:
+def test_a_forecast_begins_with_a_sentence(annotate_cli, runs, more, line):
     runs(20)
     write_run(Path(run_name(21)), passed=True)
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
@@ -424,7 +408,7 @@ def test_a_forecast_begins_with_a_sentence(
     assert ("minutes" in first) == ("minutes" in line)
 
 
-def test_a_forecast_knows_answers_and_the_run_to_go_on_with(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_forecast_knows_answers_and_the_run_to_go_on_with(annotate_cli, runs):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         args = llm(server, *PRICED)
@@ -445,7 +429,7 @@ def test_a_forecast_knows_answers_and_the_run_to_go_on_with(annotate_cli: Cli, r
     assert new["input_tokens"] == resumed["input_tokens"]
 
 
-def test_a_pilot_by_hand_and_the_rest_of_the_run(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_pilot_by_hand_and_the_rest_of_the_run(annotate_cli, runs):
     """Answers of 100, 200, 300 ... tokens: the totals are those of the sampled traces."""
     runs(10)
     write_run(Path(run_name(11)), passed=True)
@@ -469,7 +453,7 @@ def test_a_pilot_by_hand_and_the_rest_of_the_run(annotate_cli: Cli, runs: Runs) 
     assert "0.04 USD [0.03, 0.05]" in lines  # 0.02 + 8e-6 of each
 
 
-def test_a_pilot_projects_nothing_that_it_did_not_measure(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_pilot_projects_nothing_that_it_did_not_measure(annotate_cli, runs):
     """Cached answers, and tokens that the server did not count."""
     runs(6)
     with Server(dear(scripted(RIGHT))) as server:
@@ -492,9 +476,7 @@ def test_a_pilot_projects_nothing_that_it_did_not_measure(annotate_cli: Cli, run
 # A run that was stopped has paid every call once.
 
 
-def test_an_answer_whose_annotation_was_lost_is_not_paid_again(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_an_answer_whose_annotation_was_lost_is_not_paid_again(annotate_cli, runs):
     """Leaves the run as a process that was killed between an answer and its annotation."""
     runs(3)
     with Server(wrong_first) as server:
@@ -508,7 +490,7 @@ def test_an_answer_whose_annotation_was_lost_is_not_paid_again(
         assert server.calls == calls
 
 
-def test_of_two_equal_traces_one_is_paid(annotate_cli: Cli, runs: Runs) -> None:
+def test_of_two_equal_traces_one_is_paid(annotate_cli, runs):
     runs(2, talk=TALK)
     with Server(scripted(RIGHT)) as server:
         annotate_cli(*llm(server, *TOOLS, "--concurrency", "1"), "--out", "out")
@@ -537,7 +519,7 @@ RESUMED: dict[str, tuple[Responder, Responder, tuple[object, ...], int]] = {
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_resumed_run_counts_every_call_once(annotate_cli: Cli, runs: Runs, name: str) -> None:
+def test_a_resumed_run_counts_every_call_once(annotate_cli, runs, name):
     first, then, more, code = RESUMED[name]
     runs(6)
     with Server(first) as server:
@@ -552,7 +534,7 @@ def test_a_resumed_run_counts_every_call_once(annotate_cli: Cli, runs: Runs, nam
     }
 
 
-def test_ctrl_c_counts_no_call_twice(annotate_cli: Cli, runs: Runs) -> None:
+def test_ctrl_c_counts_no_call_twice(annotate_cli, runs):
     """Stopped while two calls wait for an answer; the other votes are kept."""
     runs(8)
 

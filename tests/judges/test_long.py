@@ -4,17 +4,18 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import floor_percent
-from annotator.rubrics import Rubric
 from annotator.rubrics.model import TracePart
 from annotator.traces import Feature, Outcome, Trace
 from tests.conftest import annotations, run_name, write_run
-from tests.judges.ask import LONG, MANY, Cli, ask, end, llm, long, question, refuse_above, talk
+from tests.judges.ask import LONG, MANY, ask, end, llm, long, question, refuse_above, talk
 from tests.server import NOTHING, TAGS, Reply, Request, Responder, Server, finding, scripted
 
 RIGHT = finding("C3a", question(1), end(MANY))
@@ -41,7 +42,7 @@ FILLERS = {
 
 @pytest.mark.parametrize("windows", [False, True], ids=["one prompt", "windows"])
 @pytest.mark.parametrize("trace", FILLERS.values(), ids=FILLERS)
-def test_a_context_is_kept_by_the_conservative_estimate(trace: Trace, windows: bool) -> None:
+def test_a_context_is_kept_by_the_conservative_estimate(trace, windows):
     """2.9 bytes a token of the trace, 4 of the rubric, and an eighth for the answer."""
     context = 20_000
     with Server() as server:
@@ -60,13 +61,13 @@ def test_a_context_is_kept_by_the_conservative_estimate(trace: Trace, windows: b
 
 
 @pytest.mark.parametrize("windows", [False, True], ids=["one prompt", "windows"])
-def test_a_context_with_no_room_for_a_trace_fails_and_asks_nothing(windows: bool) -> None:
+def test_a_context_with_no_room_for_a_trace_fails_and_asks_nothing(windows):
     with Server() as server:
         one = ask(server, LONG, mode="tools", context=4_096, windows=windows)
         assert (one.status, server.calls) == ("failed", 0)
 
 
-def test_the_report_counts_the_shortened_traces(annotate_cli: Cli, tmp_path: Any) -> None:
+def test_the_report_counts_the_shortened_traces(annotate_cli, tmp_path):
     for n, size in enumerate((10, 10, 60_000), 1):
         write_run(tmp_path / run_name(n), [("agent1", "word " * size), ("agent2", "Yes, it is.")])
     with Server() as server:
@@ -86,45 +87,12 @@ def test_the_report_counts_the_shortened_traces(annotate_cli: Cli, tmp_path: Any
         assert (table["judged"], table["truncated"], table["least_read"]) == (judged, 1, cut.read)
 
 
-# How servers say that a prompt is too long, and whether both numbers are in it. Each provider's own
-# words are in test_providers.py.
-OURS = "This model's maximum context length is {limit} tokens. However, "
-WORDINGS = {
-    "with the completion": (
-        OURS + "you requested {asked} tokens (8000 in the messages, 99 in the completion).",
-        True,
-    ),
-    "vLLM decoder prompt": (
-        "The decoder prompt (length {asked}) is longer than the maximum model length of {limit}.",
-        True,
-    ),
-    "Anthropic's sum": (  # continuedev/continue, issue 6080
-        "input length and `max_tokens` exceed context limit: {asked} + 99 > {limit}, decrease input"
-        " length or `max_tokens` and try again",
-        True,
-    ),
-    "vLLM's sum": (  # vllm-project/vllm, issue 42474
-        OURS + "you requested 99 output tokens and your prompt contains at least {asked} input"
-        " tokens, for a total of at least 99999 tokens.",
-        False,
-    ),
-    "vLLM total length": (
-        "The prompt (total length {asked}) is too long to fit into the model (context length"
-        " {limit}).",
-        False,
-    ),
-    "xAI": (
-        "This model's maximum prompt length is {limit} but the request contains {asked} tokens.",
-        False,
-    ),
-    "Kimi": ("Invalid request: Your request exceeded model token limit: {limit}", False),
-    "DashScope": ("<400> InvalidParameter: Range of input length should be [1, {limit}]", False),
-    "no numbers": ("Input is too long for requested model.", False),
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("too_long.yaml").read_text(encoding="utf-8"))
+WORDINGS, CAPS = TABLES["prompts"], TABLES["answers"]
 
 
 @pytest.mark.parametrize("name", WORDINGS)
-def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(name: str) -> None:
+def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(name):
     """12,000 tokens are read, 19,000 sent: with the numbers, the second prompt fits."""
     words, numbers = WORDINGS[name]
     with Server(refuse_above(12_000, words, scripted(RIGHT))) as server:
@@ -142,44 +110,11 @@ def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(name: str) -> N
     assert never.usage.calls <= 6
 
 
-# How servers say that the longest answer asked for is too long, as it is quoted on GitHub.
-CAPS = {
-    # anthropics/claude-code, issue 24451
-    "Anthropic": "max_tokens: {asked} > {limit}, which is the maximum allowed number of output"
-    " tokens for claude-opus-4-5-20251101",
-    # vercel/ai, issue 2772
-    "Bedrock": "The maximum tokens you requested exceeds the model limit of {limit}. Try again with"
-    " a maximum tokens value that is lower than {limit}.",
-    # deepseek-ai/DeepSeek-V3, issue 69
-    "DeepSeek": "Invalid max_tokens value, the valid range of max_tokens is [1, {limit}]",
-    # stackblitz-labs/bolt.diy, issue 955
-    "Gemini": "Unable to submit request because it has a maxOutputTokens value of {asked} but the"
-    " supported range is from 1 (inclusive) to {limit} (exclusive). Update the value and try"
-    " again.",
-    # anomalyco/opencode, issue 1000, where its end is left out
-    "Groq": "`max_tokens` must be less than or equal to `{limit}`, the maximum value for"
-    " `max_tokens` is less than the `context_window` for this model",
-    # DaviRain-Su/hyper-grok-build, issue 44
-    "Ollama": "max_tokens ({asked}) exceeds model's maximum output tokens ({limit}) for model m",
-    # algorithmicsuperintelligence/optillm, issue 4
-    "OpenAI": "max_tokens is too large: {asked}. This model supports at most {limit} completion"
-    " tokens, whereas you provided {asked}.",
-    # mateaix/mateclaw, issue 481
-    "vLLM": "max_tokens={asked} cannot be greater than max_model_len=max_total_tokens={limit}."
-    " Please request fewer output tokens. (parameter=max_tokens, value={asked})",
-    # stepfun-ai/Step-Audio-R1, issue 3
-    "vLLM before": "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's"
-    " maximum context length is {limit} tokens and your request has 900 input tokens ({asked} >"
-    " {limit} - 900).",
-    # yiliqi78/TOKENICODE, issue 3
-    "Volcengine": "The parameter max_tokens specified in the request is not valid: integer above"
-    " maximum value, expected a value <= {limit}, but got {asked} instead.",
-}
 SUMS = {name: WORDINGS[name][0] for name in ("with the completion", "Anthropic's sum")}
 
 
 @pytest.mark.parametrize("name", CAPS | SUMS)
-def test_a_refused_longest_answer_does_not_shorten_the_trace(name: str) -> None:
+def test_a_refused_longest_answer_does_not_shorten_the_trace(name):
     """300 tokens may be asked for; the model thinks for long about long prompts."""
     words = (CAPS | SUMS)[name]
 
@@ -203,7 +138,7 @@ def test_a_refused_longest_answer_does_not_shorten_the_trace(name: str) -> None:
             assert (len(server.seen), said in str(e.value)) == (1, True)
 
 
-def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it() -> None:
+def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it():
     words = " ".join(f"w{n}" for n in range(12_000))
     heads: list[str] = []
 
@@ -261,7 +196,7 @@ OTHER_FALSE = finding("C3a", ("message:1", "What nobody ever wrote in it?"), end
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_prompt_that_was_cut_is_shortened_and_never_judged(cut: str) -> None:
+def test_a_prompt_that_was_cut_is_shortened_and_never_judged(cut):
     with Server(cut_prompts(65_000, RIGHT, cut)) as server:
         one = ask(server, LONG, mode="json_schema")
         sizes = [request.length for request in server.seen]
@@ -269,7 +204,7 @@ def test_a_prompt_that_was_cut_is_shortened_and_never_judged(cut: str) -> None:
     assert sizes[0] > 65_000 > sizes[-1]
 
 
-def test_a_prompt_that_is_always_cut_fails_and_one_for_the_context_is_not_cut() -> None:
+def test_a_prompt_that_is_always_cut_fails_and_one_for_the_context_is_not_cut():
     with Server(cut_prompts(20_000, RIGHT)) as server:
         one = ask(server, LONG, mode="json_schema")
     assert one.status == "failed"
@@ -280,7 +215,7 @@ def test_a_prompt_that_is_always_cut_fails_and_one_for_the_context_is_not_cut() 
 
 
 @pytest.mark.parametrize("tags", [{"last_tag": "0"}, {"first_tag": "0"}, {"first_tag": ""}])
-def test_a_tag_that_is_not_repeated_shortens_the_prompt(tags: dict[str, str]) -> None:
+def test_a_tag_that_is_not_repeated_shortens_the_prompt(tags):
     """A server that reads 34,000 characters, and counts no tokens."""
     trace = talk("and so on it goes " * 2_000, "Yes.")
 
@@ -300,7 +235,7 @@ def test_a_tag_that_is_not_repeated_shortens_the_prompt(tags: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("mode", ["json_schema", "tools", "json"])
-def test_what_a_second_question_pushes_out_is_not_judged_without(mode: str) -> None:
+def test_what_a_second_question_pushes_out_is_not_judged_without(mode):
     """The first prompt fits. After a wrong quote the server drops the trace, and the model would
     find the last tag only in its own first answer.
     """
@@ -323,8 +258,8 @@ READ: dict[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize(("answer", "status", "error"), READ.values(), ids=READ)
 def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read(
-    answer: Any, status: str, error: str
-) -> None:
+    answer, status, error
+):
     forgetful = Reply(answer={**NOTHING.answer, "first_tag": "?", "last_tag": "?"})
     with Server(scripted(Reply(answer=answer), forgetful)) as server:
         one = ask(server, LONG, mode="json_schema")
@@ -368,7 +303,7 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_windows_propose_and_one_call_decides(name: str) -> None:
+def test_windows_propose_and_one_call_decides(name):
     *replies, confirming, status, primary = WINDOWS[name]
     with Server(lambda request: [confirming, *replies][window(request)]) as server:
         one = ask(server, LONG, reasks=0, **WINDOWED)
@@ -388,7 +323,7 @@ def test_windows_propose_and_one_call_decides(name: str) -> None:
 
 
 @pytest.mark.parametrize("confirms", [True, False])
-def test_more_proposals_than_there_is_room_for_are_not_refuted(confirms: bool) -> None:
+def test_more_proposals_than_there_is_room_for_are_not_refuted(confirms):
     def respond(request: Request) -> Reply:
         names = [part.source for part in request.parts if part.source.startswith("message")]
         if not window(request) and not confirms:
@@ -411,14 +346,14 @@ TOO_LONG = Reply(status=400, error={"message": "the prompt is too long"})
 
 
 @pytest.mark.parametrize("answer", [UNREAD, TOO_LONG], ids=["without its tag", "too long"])
-def test_a_confirming_call_that_is_never_read_ends(answer: Reply) -> None:
+def test_a_confirming_call_that_is_never_read_ends(answer):
     with Server(lambda request: LAST if window(request) else answer) as server:
         one = ask(server, LONG, reasks=0, **WINDOWED)
         assert sum(not window(request) for request in server.seen) <= 6
     assert (one.status, (one.error or "")[:17]) == ("failed", "confirming call: ")
 
 
-def test_windows_that_the_server_finds_too_long_are_made_shorter() -> None:
+def test_windows_that_the_server_finds_too_long_are_made_shorter():
     with Server(
         refuse_above(9_000, WORDINGS["with the completion"][0], scripted(NOTHING))
     ) as server:
@@ -471,7 +406,7 @@ ABSENCES: dict[str, tuple[str, int, Reply, str, str]] = {
 
 @pytest.mark.parametrize("windows", [False, True], ids=["one prompt", "windows"])
 @pytest.mark.parametrize("name", ABSENCES)
-def test_an_absence_is_not_known_where_the_rest_was_not_shown(name: str, windows: bool) -> None:
+def test_an_absence_is_not_known_where_the_rest_was_not_shown(name, windows):
     """No call shows all of the 60,000 characters in the smaller context."""
     rubric, context, answer, status, stands = ABSENCES[name]
     with Server(scripted(answer)) as server:
@@ -484,7 +419,7 @@ def test_an_absence_is_not_known_where_the_rest_was_not_shown(name: str, windows
         assert one.codes == ()
 
 
-def test_an_absence_is_known_where_all_that_follows_is_shown() -> None:
+def test_an_absence_is_known_where_all_that_follows_is_shown():
     with Server(scripted(LAST)) as server:
         one = ask(server, LONG, **WINDOWED)
         assert window(server.seen[-1]) == 0
@@ -521,9 +456,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("context", [17_500, 22_000])
 @pytest.mark.parametrize("case", CLOSE.values(), ids=CLOSE)
-def test_the_confirming_call_shows_the_quotes_and_the_outcome_before_the_rest(
-    case: tuple[Any, ...], context: int
-) -> None:
+def test_the_confirming_call_shows_the_quotes_and_the_outcome_before_the_rest(case, context):
     trace, lines, code, patch = case
     trace = replace(trace, outcome=Outcome(features=(Feature("1", output=FAILED * lines),)))
     with Server(scripted(finding(code, stands(20), stands(21)))) as server:
@@ -537,7 +470,7 @@ def test_the_confirming_call_shows_the_quotes_and_the_outcome_before_the_rest(
     assert ("patch:a" in shown) == patch
 
 
-def test_quoted_texts_that_are_too_long_are_cut_around_their_quotes() -> None:
+def test_quoted_texts_that_are_too_long_are_cut_around_their_quotes():
     half, line = "and so on it goes " * 600, "+    unit = 1\n"
     texts = [message.text for message in LONG.messages]
     texts[19:21] = [f"{half} {stands(n)[1]} {half}" for n in (20, 21)]
@@ -556,9 +489,7 @@ def test_quoted_texts_that_are_too_long_are_cut_around_their_quotes() -> None:
     ("size", "found", "status"),
     [(300, False, "none"), (12_000, False, "undecided"), (12_000, True, "labelled")],
 )
-def test_nobody_refutes_what_the_confirming_call_has_no_room_to_show(
-    size: int, found: bool, status: str
-) -> None:
+def test_nobody_refutes_what_the_confirming_call_has_no_room_to_show(size, found, status):
     texts = {n: " ".join(f"{n}.{word}" for word in range(size // 6)) for n in (20, 21)}
     messages = [replace(one, text=texts.get(one.n, one.text)) for one in LONG.messages]
     proposed = finding("C3a", *((f"message:{n}", text) for n, text in texts.items()))
@@ -587,9 +518,7 @@ SHOWN: dict[str, tuple[tuple[TracePart, ...], set[str], int]] = {
 
 @pytest.mark.parametrize("name", SHOWN)
 @pytest.mark.parametrize("windows", [False, True])
-def test_a_prompt_has_the_parts_that_the_rubric_shows(
-    rubric: Rubric, name: str, windows: bool
-) -> None:
+def test_a_prompt_has_the_parts_that_the_rubric_shows(rubric, name, windows):
     show, parts, facts = SHOWN[name]
     shows = rubric.model_copy(update={"show": show} if show else {})
     with Server(scripted(LAST if windows else NOTHING)) as server:

@@ -11,7 +11,7 @@ import pytest
 
 from annotator.traces import Trace
 from tests.conftest import set_model
-from tests.judges.ask import RIGHT, TOOLS, WRONG, Cli, Runs, ask, ask_all, llm, statuses, talk
+from tests.judges.ask import RIGHT, TOOLS, WRONG, ask, ask_all, llm, statuses, talk
 from tests.server import NOTHING, Reply, Request, Responder, Server, scripted
 
 LIMITED = Reply(status=429, headers={"Retry-After": "0"})
@@ -28,7 +28,7 @@ def judge_all(server: Server, count: int, limit: int = 8, **changes: Any) -> lis
     return [one.status for one in ask_all(server, talks(count), **more)]
 
 
-def test_the_concurrency_is_reached_and_never_exceeded() -> None:
+def test_the_concurrency_is_reached_and_never_exceeded():
     """No pool of connections holds them back."""
     with Server(lambda _: replace(NOTHING, together=150)) as server:
         assert set(judge_all(server, 200, 150)) == {"none"}
@@ -36,9 +36,7 @@ def test_the_concurrency_is_reached_and_never_exceeded() -> None:
 
 
 @pytest.mark.parametrize("more", [("--samples", "3"), ("--model", "m2")], ids=str)
-def test_the_option_bounds_a_run_whatever_its_judges(
-    annotate_cli: Cli, runs: Runs, more: tuple[str, ...]
-) -> None:
+def test_the_option_bounds_a_run_whatever_its_judges(annotate_cli, runs, more):
     runs(6)
     with Server(lambda _: replace(NOTHING, together=2, wait=0.02)) as server:
         annotate_cli(*llm(server, "--concurrency", 2, *more), "--out", "out")
@@ -68,7 +66,7 @@ RATES: dict[str, tuple[dict[str, Any], Responder, int, int, float]] = {
 
 
 @pytest.mark.parametrize("name", RATES)
-def test_a_rate_is_kept_without_a_burst(name: str) -> None:
+def test_a_rate_is_kept_without_a_burst(name):
     rate, responder, count, calls, seconds = RATES[name]
     came: list[float] = []
 
@@ -83,7 +81,7 @@ def test_a_rate_is_kept_without_a_burst(name: str) -> None:
     assert [n for n, at in enumerate(came) if at - begun < seconds * n - 0.005] == []
 
 
-def test_a_burst_of_429_lowers_the_calls_in_flight_and_successes_raise_them_again() -> None:
+def test_a_burst_of_429_lowers_the_calls_in_flight_and_successes_raise_them_again():
     """From 8 to 5.6, once."""
     in_flight = []
 
@@ -113,9 +111,7 @@ BOUNDS: dict[str, tuple[list[Reply], dict[str, Any], tuple[str, int, int], str]]
 
 
 @pytest.mark.parametrize(("replies", "more", "counted", "words"), BOUNDS.values(), ids=BOUNDS)
-def test_attempts_and_seconds_bound_a_call(
-    trace: Trace, replies: list[Reply], more: dict[str, Any], counted: Any, words: str
-) -> None:
+def test_attempts_and_seconds_bound_a_call(trace, replies, more, counted, words):
     with Server(scripted(*replies)) as server:
         one = ask(server, trace, mode="tools", **more)
         assert len(server.seen) == counted[1]
@@ -124,7 +120,7 @@ def test_attempts_and_seconds_bound_a_call(
         assert part in (one.error or "")
 
 
-def test_waiting_for_its_turn_does_not_count_as_trying() -> None:
+def test_waiting_for_its_turn_does_not_count_as_trying():
     """The last of six waits longer than max_wait before it is asked about at all."""
     slow = replace(NOTHING, wait=0.3)
     with Server(first_then(BUSY, slow)) as server:
@@ -137,13 +133,8 @@ STARTS = {"late": (True, 8, 0), "never": (False, 5, 2)}
 
 @pytest.mark.parametrize(("starts", "attempts", "code"), STARTS.values(), ids=STARTS)
 def test_a_server_that_nothing_has_reached_is_waited_for(
-    annotate_cli: Cli,
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    starts: bool,
-    attempts: int,
-    code: int,
-) -> None:
+    annotate_cli, runs, monkeypatch, starts, attempts, code
+):
     refused = threading.Event()
 
     sleep = asyncio.sleep
@@ -166,9 +157,7 @@ def test_a_server_that_nothing_has_reached_is_waited_for(
 
 # 0.0.0.0 leads to this machine and is no address of it.
 @pytest.mark.parametrize(("host", "alone"), [("127.0.0.1", False), ("0.0.0.0", True)])
-def test_the_first_call_goes_alone_where_a_provider_may_cache(
-    monkeypatch: pytest.MonkeyPatch, host: str, alone: bool
-) -> None:
+def test_the_first_call_goes_alone_where_a_provider_may_cache(monkeypatch, host, alone):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     answered = []  # calls, when each came
 
@@ -183,7 +172,7 @@ def test_the_first_call_goes_alone_where_a_provider_may_cache(
     assert (answered[1] > 0) == alone
 
 
-def test_the_others_go_on_if_the_first_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_others_go_on_if_the_first_one_fails(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     refused = Reply(status=400, error={"message": "strange characters"})
     with Server(scripted(refused, NOTHING)) as server:
@@ -191,9 +180,7 @@ def test_the_others_go_on_if_the_first_one_fails(monkeypatch: pytest.MonkeyPatch
         assert sorted(judge_all(server, 5, base_url=url)) == ["failed", *["none"] * 4]
 
 
-def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(annotate_cli, runs):
     runs(9)
     gone = Reply(status=503, headers={"Retry-After": "0"})
     with Server(scripted(RIGHT, RIGHT, gone), probe=scripted(gone)) as server:
@@ -204,9 +191,7 @@ def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
     assert statuses() == ["labelled"] * 9
 
 
-def test_one_trace_whose_calls_all_fail_does_not_stop_the_run(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_one_trace_whose_calls_all_fail_does_not_stop_the_run(annotate_cli, runs):
     runs(3)
     with Server(lambda one: Reply(drop=True) if "run 1." in one.user else RIGHT) as server:
         args = (*llm(server, "--concurrency", "1", *TOOLS), "--out", "out")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Feature, Message, Outcome, Trace
 from tests.conftest import ROOT, TALK
-from tests.judges.ask import RIGHT, TOOLS, WRONG, Cli, Runs, ask, ask_all, llm, manifest, talk
+from tests.judges.ask import RIGHT, TOOLS, WRONG, ask, ask_all, llm, manifest, talk
 from tests.server import NOTHING, Reply, Request, Server, finding, scripted
 
 MODES = ("tools", "json_schema", "json")
@@ -38,7 +37,7 @@ def requests_of(trace: Trace, rubric: Rubric | str = "comm_errors", **more: Any)
 
 @pytest.mark.parametrize("name", ["comm_errors", "symptoms", "emergent"])
 @pytest.mark.parametrize("mode", MODES)
-def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, name: str) -> None:
+def test_every_word_of_a_request_is_that_of_our_files(trace, mode, name):
     rubric = load_rubric(name)
     trace = replace(trace, outcome=replace(trace.outcome, passed=None))
     [plain] = requests_of(trace, rubric, mode="json")
@@ -76,9 +75,7 @@ REASKS = {
 
 @pytest.mark.parametrize(("wrong", "quotes", "reason"), REASKS.values(), ids=REASKS)
 @pytest.mark.parametrize("mode", MODES)
-def test_every_word_of_a_second_question_is_that_of_our_files(
-    trace: Trace, mode: str, wrong: Reply, quotes: bool, reason: str
-) -> None:
+def test_every_word_of_a_second_question_is_that_of_our_files(trace, mode, wrong, quotes, reason):
     with Server(scripted(wrong, RIGHT)) as server:
         assert ask(server, trace, mode=mode).status == "labelled"
         first, second = server.seen
@@ -92,7 +89,7 @@ def test_every_word_of_a_second_question_is_that_of_our_files(
     assert reason in text.removeprefix(before).removesuffix(after)
 
 
-def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
+def test_every_file_of_prompts_is_hashed(tmp_path):
     for name in ("annotator", "prompts", "rubrics"):
         shutil.copytree(ROOT / name, tmp_path / name)
     script = """
@@ -118,9 +115,7 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
 
 
 @pytest.mark.parametrize("name", ["OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
-def test_other_headers_are_another_judge(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_other_headers_are_another_judge(annotate_cli, runs, monkeypatch, name):
     """Gateways choose the model by a header."""
     runs(1)
     judges = []
@@ -148,7 +143,7 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["comm_errors", "symptoms", "emergent", "causes"])
-def test_the_form_is_lean_where_it_is_strict_and_bounded_elsewhere(trace: Trace, name: str) -> None:
+def test_the_form_is_lean_where_it_is_strict_and_bounded_elsewhere(trace, name):
     rubric = load_rubric(name)
     undecided = replace(trace, outcome=replace(trace.outcome, passed=None))
     [strict], [tools], [named] = (
@@ -172,7 +167,7 @@ def test_the_form_is_lean_where_it_is_strict_and_bounded_elsewhere(trace: Trace,
 # What is shown.
 
 
-def test_everything_a_judge_needs_is_in_the_prompt(trace: Trace, rubric: Rubric) -> None:
+def test_everything_a_judge_needs_is_in_the_prompt(trace, rubric):
     [request] = requests_of(trace)
     for n, (_, text) in enumerate(TALK, 1):
         assert request.part(f"message:{n}") == text
@@ -192,7 +187,7 @@ def test_everything_a_judge_needs_is_in_the_prompt(trace: Trace, rubric: Rubric)
     ]
 
 
-def test_the_rubric_can_stand_after_the_trace(trace: Trace, rubric: Rubric) -> None:
+def test_the_rubric_can_stand_after_the_trace(trace, rubric):
     [request] = requests_of(trace, rubric, rubric_last=True)
     title = f"# Rubric: {rubric.title}"
     assert title not in request.system
@@ -205,7 +200,7 @@ def timed(*times: float, **parts: Any) -> Trace:
     return replace(trace, messages=tuple(replace(one, time=time) for one, time in pairs))
 
 
-def test_messages_come_first_with_their_times() -> None:
+def test_messages_come_first_with_their_times():
     [request] = requests_of(timed(100.0, 102.5, 3_825.0, patches={"a": "+x = 1\n"}))
     sources = [part.source for part in request.parts]
     assert sources == ["facts", "message:1", "message:2", "message:3", "patch:a"]
@@ -216,7 +211,7 @@ def test_messages_come_first_with_their_times() -> None:
 PROTOCOL = "Send CLAIM before you edit a file, and DONE after it. " * 5
 
 
-def test_what_all_agents_are_told_is_shown_once() -> None:
+def test_what_all_agents_are_told_is_shown_once():
     tasks = {agent: f"{PROTOCOL}\n\nYou build {agent}.\n\n# Why\n\nFor {agent}." for agent in "ab"}
     [request] = requests_of(timed(1, 2, 3, read_tasks=lambda: tasks))
     assert request.part("task") == PROTOCOL
@@ -224,7 +219,7 @@ def test_what_all_agents_are_told_is_shown_once() -> None:
     assert request.user.count(PROTOCOL) == 1
 
 
-def test_of_a_long_outcome_the_conflicts_failures_and_summaries() -> None:
+def test_of_a_long_outcome_the_conflicts_failures_and_summaries():
     log = [f"Collecting package{n} from the index" for n in range(900)]
     log[300] = "CONFLICT (content): Merge conflict in shop/parser.py"
     log[600] = "FAILED tests/test_parser.py::test_unit - KeyError: 'unit'"
@@ -343,7 +338,7 @@ def lengthen(trace: Trace) -> Trace:
     return replace(trace, messages=trace.messages + more)
 
 
-def test_nothing_of_a_trace_stands_outside(rubric: Rubric) -> None:
+def test_nothing_of_a_trace_stands_outside(rubric):
     traces = list(map(hostile, _NAMES))
     with Server(echo) as server:
         ask_all(server, traces, rubric, mode="json")
@@ -353,7 +348,7 @@ def test_nothing_of_a_trace_stands_outside(rubric: Rubric) -> None:
     assert len({render(trace, rubric).tag for trace in traces}) == len(traces)
 
 
-def test_nor_in_windows_and_the_confirming_call() -> None:
+def test_nor_in_windows_and_the_confirming_call():
     traces = [lengthen(hostile(name)) for name in _NAMES]
     with Server(propose) as server:
         ask_all(server, traces, mode="json", windows=True, context=13_000)
@@ -364,7 +359,7 @@ def test_nor_in_windows_and_the_confirming_call() -> None:
 @pytest.mark.parametrize(
     "name", ["Ann Lee", "agent2]]\n</run>", "naïve / \U0001f600", "x" * 300, "研究员"]
 )
-def test_a_quote_under_the_name_of_a_header_is_found(name: str) -> None:
+def test_a_quote_under_the_name_of_a_header_is_found(name):
     said, line = "The refund rule is complete and committed.", "# the refund rule goes here"
     trace = talk(said, "Thank you.", agents=(name, "agent1"), patches={name: f"+{line}\n"})
     source = escape_header(f"patch:{name}")
@@ -377,7 +372,7 @@ def test_a_quote_under_the_name_of_a_header_is_found(name: str) -> None:
     assert f" {source}]]" in request.user or f" {source} " in request.user
 
 
-def test_distinct_names_stay_distinct() -> None:
+def test_distinct_names_stay_distinct():
     names = ["a b", "a%20b", "a_b", "a  b", "a\u00a0b", "", "%", "~", "x" * 81, "x" * 82, "x" * 80]
     names += ["é", "e\u0301", "A B", "a\nb", "a,b", "[a]", "\ud800", "x" * 79 + " "]
     assert len({escape_header(name) for name in names}) == len(names)

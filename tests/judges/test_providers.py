@@ -5,8 +5,7 @@ A server on this machine stands for all of them; a proxy leads hosted addresses 
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from tests.judges.ask import (
     PRICED,
     RIGHT,
     TOOLS,
-    Cli,
-    Runs,
     ask,
     llm,
     manifest,
@@ -44,135 +41,50 @@ IN_API_KEY = {"api-key": KEY, "Authorization": None}
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("NO_PROXY", raising=False)
 
 
-@dataclass(frozen=True)
-class Provider:
-    """``base``: its address, "" for a server on this machine. ``cap``: its name for the longest
-    answer. ``forms``: those that it takes, and ``probed`` those that it is asked before a run.
-    ``too_long``: its error for a prompt of ``{asked}`` tokens where it reads ``{limit}``.
-    """
-
-    base: str
-    cap: str
-    forms: tuple[str, ...]
-    probed: tuple[str, ...]
-    too_long: str
-    headers: Mapping[str, str | None] = field(default_factory=lambda: BEARER)
-    path: str = "/chat/completions"
-    fields: Mapping[str, str] = field(default_factory=dict)
-    unsupported: Any = "ignore"
-    plugins: object = None
-    retries: int = 1  # after a prompt that is too long; more where the error has no numbers
-
-
-BOTH = ("json_schema", "tools")
-HOSTED = ("strict", *BOTH)
-OURS = "This model's maximum context length is {limit} tokens. However, "
-OPENAI = OURS + "your messages resulted in {asked} tokens. Please reduce the length."
-AZURE = Provider(
-    "http://me.openai.azure.com/openai/v1",
-    *("max_completion_tokens", HOSTED, ("strict",), OPENAI, IN_API_KEY),
-)
-LMSTUDIO = Provider(
-    *("", "max_tokens", ("json_schema",), ("json_schema",)),
-    "Trying to keep the first {asked} tokens when context the overflows. However, the model is"
-    " loaded with context length of only {limit} tokens, which is not enough.",
-)
-PROVIDERS = {
-    "openai": Provider(
-        "http://api.openai.com/v1", "max_completion_tokens", HOSTED, ("strict",), OPENAI
-    ),
-    "azure": AZURE,
-    "azure with a deployment": replace(
-        AZURE,
-        base="http://me.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
-        path="/openai/deployments/d/chat/completions?api-version=2024-10-21",
-    ),
-    "mistral": Provider(
-        *("http://api.mistral.ai/v1", "max_tokens", HOSTED, ("strict",)),
-        "Prompt contains {asked} tokens and 0 draft tokens, too large for model with {limit}"
-        " maximum context length",
-    ),
-    "gemini": Provider(
-        "http://generativelanguage.googleapis.com/v1beta/openai",
-        *("max_tokens", HOSTED, ("strict",)),
-        "The input token count ({asked}) exceeds the maximum number of tokens allowed ({limit}).",
-    ),
-    "openrouter": Provider(
-        *("http://openrouter.ai/api/v1", "max_tokens", ("tools",), HOSTED),
-        "This endpoint's maximum context length is {limit} tokens. However, you requested about"
-        " {asked} tokens (99 of text input, 9 of tool input).",
-        unsupported="404",
-        plugins=[{"id": "context-compression", "enabled": False}],
-    ),
-    "anthropic": Provider(
-        *("http://api.anthropic.com/v1", "max_tokens", ("tools",), ("tools",)),
-        "prompt is too long: {asked} tokens > {limit} maximum",
-    ),
-    "ollama": Provider(
-        *("", "max_tokens", ("json_schema",), ("json_schema",)),
-        "the input length exceeds the context length",
-        retries=3,
-    ),
-    "lmstudio": LMSTUDIO,
-    "lmstudio 0.4": replace(
-        LMSTUDIO, too_long="Cannot truncate prompt with n_keep ({asked}) >= n_ctx ({limit})"
-    ),
-    "llamacpp": Provider(
-        *("", "max_tokens", ("json_schema",), ("json_schema",)),
-        "the request exceeds the available context size, try increasing it",
-        fields={"n_prompt_tokens": "{asked}", "n_ctx": "{limit}"},
-    ),
-    "vllm": Provider(
-        *("", "max_completion_tokens", BOTH, ("json_schema",)),
-        OURS + "your request has {asked} input tokens. Please reduce the length of the messages.",
-    ),
-    "sglang": Provider(
-        *("", "max_completion_tokens", BOTH, ("json_schema",)),
-        "The input ({asked} tokens) is longer than the model's context length ({limit} tokens).",
-    ),
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8"))
+PROVIDERS, ADDRESSES, USAGES = (TABLES[name] for name in ("providers", "addresses", "usages"))
 
 
 def ask_provider(
     server: Server, monkeypatch: pytest.MonkeyPatch, name: str, trace: Trace, **more: Any
 ) -> Annotation:
     provider = PROVIDERS[name]
-    more |= {"base_url": provider.base} if provider.base else {"dialect": name.split()[0]}
+    base = provider["base"]
+    more |= {"base_url": base} if base else {"dialect": name.split()[0]}
     monkeypatch.setenv("HTTP_PROXY", server.root)
     return ask(server, trace, **more)
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_it_is_asked_in_its_own_way(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_it_is_asked_in_its_own_way(trace, monkeypatch, name):
     provider = PROVIDERS[name]
-    with Server(scripted(RIGHT), provider.forms, provider.unsupported) as server:
+    unsupported = provider.get("unsupported", "ignore")
+    with Server(scripted(RIGHT), provider["forms"], unsupported) as server:
         annotation = ask_provider(server, monkeypatch, name, trace, max_output_tokens=900, seed=5)
         [request] = server.seen
-        assert tuple(probe.form for probe in server.probes) == provider.probed
+        assert [probe.form for probe in server.probes] == provider["probed"]
     assert annotation.status == "labelled", annotation.error
-    assert {head: request.headers.get(head) for head in provider.headers} == provider.headers
-    assert request.url.endswith(provider.path)
+    headers = provider.get("headers", BEARER)
+    assert {head: request.headers.get(head) for head in headers} == headers
+    assert request.url.endswith(provider.get("path", "/chat/completions"))
     body = request.body
-    assert body.get("plugins") == provider.plugins
+    assert body.get("plugins") == provider.get("plugins")
     assert body["random_seed" if name == "mistral" else "seed"] == 5
     caps = {"max_tokens", "max_completion_tokens"} & body.keys()
-    assert {cap: body[cap] for cap in caps} == {provider.cap: 900}
+    assert {cap: body[cap] for cap in caps} == {provider["cap"]: 900}
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(monkeypatch, name):
     """12,000 tokens are read, 19,000 sent."""
     provider = PROVIDERS[name]
-    refuse = refuse_above(12_000, provider.too_long, lambda _: NOTHING, **provider.fields)
+    fields = provider.get("fields", {})
+    refuse = refuse_above(12_000, provider["too_long"], lambda _: NOTHING, **fields)
 
     def respond(request: Request) -> Reply:
         reply = refuse(request)  # Gemini sends a list
@@ -181,32 +93,12 @@ def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
 
     with Server(respond) as server:
         annotation = ask_provider(server, monkeypatch, name, LONG, mode="json")
-        assert 2 <= server.calls <= 1 + provider.retries
+        assert 2 <= server.calls <= 1 + provider.get("retries", 1)
     assert annotation.status == "none", annotation.error
 
 
-# An address -> the provider that the manifest names.
-ADDRESSES = {
-    "https://me.services.ai.azure.com/openai/v1/": "azure",
-    "https://gateway.example/openai/deployments/d?api-version=2024-10-21": "azure",
-    "https://api.mistral.ai/v1": "mistral",
-    "https://generativelanguage.googleapis.com/v1beta/openai/": "gemini",
-    "https://openrouter.ai/api/v1": "openrouter",
-    "https://api.anthropic.com/v1/": "anthropic",
-    "http://localhost:11434/v1": "ollama",
-    "http://127.0.0.1:1234/v1": "lmstudio",
-    "http://127.0.0.1:8080/v1": "llamacpp",
-    "http://localhost:8000/v1": "vllm",
-    "http://[::1]:30000/v1": "sglang",
-    "https://api.mistral.ai.evil.example/v1": "generic",
-    "https://notopenrouter.ai/api/v1": "generic",
-    "https://judge.example:8000/v1": "generic",
-    "http://localhost:9999/v1": "generic",
-}
-
-
 @pytest.mark.parametrize(("url", "name"), ADDRESSES.items())
-def test_a_provider_is_known_by_its_address(url: str, name: str) -> None:
+def test_a_provider_is_known_by_its_address(url, name):
     assert find_provider(url).name == name
 
 
@@ -225,7 +117,7 @@ SENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("api", SENT)
-def test_what_each_api_is_sent_and_counts(trace: Trace, api: str) -> None:
+def test_what_each_api_is_sent_and_counts(trace, api):
     fields, counts = SENT[api]
     extra = {
         "anthropic": {"thinking": {"type": "adaptive"}, "output_config": {"x": 1}},
@@ -259,7 +151,7 @@ def test_what_each_api_is_sent_and_counts(trace: Trace, api: str) -> None:
         assert (len(body["safetySettings"]), len(body["contents"])) == (1, 1)
 
 
-def test_a_wrong_call_is_answered_as_a_call(trace: Trace) -> None:
+def test_a_wrong_call_is_answered_as_a_call(trace):
     wrong = scripted(Reply(answer={"findings": []}), RIGHT)
     with Server(wrong) as server:
         ask(server, trace, api="anthropic", mode="tools")
@@ -282,9 +174,7 @@ def test_a_wrong_call_is_answered_as_a_call(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("api", NATIVE)
-def test_a_run_by_a_providers_own_api(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, api: str
-) -> None:
+def test_a_run_by_a_providers_own_api(annotate_cli, runs, monkeypatch, api):
     runs(3)
     monkeypatch.setenv(KEYS[api], KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
@@ -308,9 +198,7 @@ def test_a_run_by_a_providers_own_api(
     assert KEY not in written
 
 
-def test_a_password_goes_in_place_of_anthropics_key(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_password_goes_in_place_of_anthropics_key(trace, monkeypatch):
     monkeypatch.setenv(KEYS["anthropic"], KEY)
     with Server(scripted(RIGHT)) as server:
         url = server.root.replace("http://", "http://me:pass@")
@@ -334,9 +222,7 @@ REFUSED_OPTIONS: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize(("more", "words"), REFUSED_OPTIONS.values(), ids=REFUSED_OPTIONS)
-def test_what_a_provider_lacks_is_refused(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, more: Any, words: str
-) -> None:
+def test_what_a_provider_lacks_is_refused(annotate_cli, runs, monkeypatch, more, words):
     runs(1)
     for name in KEYS.values():
         monkeypatch.delenv(name, raising=False)
@@ -353,14 +239,14 @@ NO_CHAT = "This is not a chat model and thus not supported in the v1/chat/comple
 
 
 @pytest.mark.parametrize("words", [ONLY, NO_CHAT])
-def test_a_model_without_chat_is_asked_by_the_responses_api(trace: Trace, words: str) -> None:
+def test_a_model_without_chat_is_asked_by_the_responses_api(trace, words):
     with Server(scripted(RIGHT), responses_only=words) as server:
         annotation = ask(server, trace, api="auto", mode="tools")
         assert annotation.status == "labelled", annotation.error
         assert [request.url for request in server.seen] == [f"{server.url}/responses"]
 
 
-def test_it_is_found_out_once(annotate_cli: Cli, runs: Runs) -> None:
+def test_it_is_found_out_once(annotate_cli, runs):
     runs(5)
     with Server(scripted(RIGHT), responses_only=ONLY) as server:
         args = (*ARGS, "--model", "m", "--base-url", server.url, "--concurrency", "1")
@@ -382,8 +268,8 @@ AZURES = {
 
 @pytest.mark.parametrize("path", AZURES)
 def test_batches_and_responses_at_azure_belong_to_no_deployment(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, trace: Trace, path: str
-) -> None:
+    annotate_cli, runs, monkeypatch, trace, path
+):
     runs(3)
     root, query = AZURES[path]
     url = f"http://me.openai.azure.com/{path}"
@@ -407,7 +293,7 @@ def test_batches_and_responses_at_azure_belong_to_no_deployment(
     assert urls == {f"http://me.openai.azure.com/{root}/responses{query}"}
 
 
-def test_batches_of_the_responses_api(annotate_cli: Cli, runs: Runs) -> None:
+def test_batches_of_the_responses_api(annotate_cli, runs):
     runs(3)
     with Server(scripted(RIGHT)) as server:
         done = annotate_cli(*llm(server, "--api", "responses", "--batch", "--out", "out"))
@@ -435,7 +321,7 @@ CALLS: dict[str, tuple[str, str, dict[str, str], dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_way_to_be_let_in(trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_each_way_to_be_let_in(trace, monkeypatch, name):
     user, query, environment, headers = CALLS[name]
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
@@ -451,9 +337,7 @@ def test_each_way_to_be_let_in(trace: Trace, monkeypatch: pytest.MonkeyPatch, na
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-def test_a_proxy_is_used_but_not_to_this_machine(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_proxy_is_used_but_not_to_this_machine(trace, monkeypatch, name):
     with Server(scripted(RIGHT)) as proxy, Server(scripted(RIGHT)) as server:
         monkeypatch.setenv(name, proxy.root)
         ask(server, trace, mode="tools", base_url="http://judge.example/v1")
@@ -463,9 +347,7 @@ def test_a_proxy_is_used_but_not_to_this_machine(
         assert len(server.seen) == 1
 
 
-def test_headers_are_sent_and_their_values_written_nowhere(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_headers_are_sent_and_their_values_written_nowhere(annotate_cli, runs, monkeypatch, caplog):
     runs(1)
     monkeypatch.setenv("MY_TOKEN", "tok-SECRET-1")
     monkeypatch.setenv("TEAM", "blue-SECRET-2")
@@ -498,8 +380,8 @@ def test_headers_are_sent_and_their_values_written_nowhere(
     ],
 )
 def test_a_header_that_cannot_be_is_refused_and_its_value_not_shown(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, header: Any, words: str
-) -> None:
+    annotate_cli, runs, monkeypatch, header, words
+):
     runs(1)
     monkeypatch.setenv("EVIL", "a\nX-Evil: SECRET")
     with Server(scripted(RIGHT)) as server:
@@ -521,13 +403,8 @@ NEED_A_KEY = {
 
 @pytest.mark.parametrize(("url", "variable", "fine"), NEED_A_KEY.values(), ids=NEED_A_KEY)
 def test_a_missing_key_is_an_error_before_any_call(
-    annotate_cli: Cli,
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    url: str,
-    variable: str,
-    fine: bool,
-) -> None:
+    annotate_cli, runs, monkeypatch, url, variable, fine
+):
     runs(1)
     if variable:
         monkeypatch.setenv(variable, "k")
@@ -540,7 +417,7 @@ def test_a_missing_key_is_an_error_before_any_call(
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:abc/v1", "ftp://x/v1"])
-def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace: Trace, url: str) -> None:
+def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace, url):
     with Server() as server, pytest.raises(AnnotatorError, match="is no URL"):
         ask(server, trace, base_url=url)
 
@@ -565,15 +442,8 @@ FORMS: dict[str, tuple[tuple[str, ...], Any, bool, str, int]] = {
 
 @pytest.mark.parametrize(("forms", "how", "away", "used", "probes"), FORMS.values(), ids=FORMS)
 def test_the_form_is_found_out_once_for_a_run(
-    annotate_cli: Cli,
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    forms: tuple[str, ...],
-    how: Any,
-    away: bool,
-    used: str,
-    probes: int,
-) -> None:
+    annotate_cli, runs, monkeypatch, forms, how, away, used, probes
+):
     runs(2)
     with Server(scripted(RIGHT), forms=forms, unsupported=how) as server:
         monkeypatch.setenv("HTTP_PROXY", server.root)
@@ -595,7 +465,7 @@ def refuse(form: str, reply: Reply, otherwise: Reply = RIGHT) -> Responder:
     return lambda request: reply if request.form == form else otherwise
 
 
-def test_a_refused_form_is_left_once_for_all_traces_and_runs(annotate_cli: Cli, runs: Runs) -> None:
+def test_a_refused_form_is_left_once_for_all_traces_and_runs(annotate_cli, runs):
     runs(8)
     with Server(refuse("json_schema", REFUSED)) as server:
         assert annotate_cli(*llm(server), "--out", "out").code == 0
@@ -627,9 +497,7 @@ WAYS: dict[str, tuple[Any, Responder, str, str]] = {
 
 
 @pytest.mark.parametrize(("probe", "responder", "form", "status"), WAYS.values(), ids=WAYS)
-def test_the_form_follows_what_a_server_refuses(
-    trace: Trace, probe: Any, responder: Responder, form: str, status: str
-) -> None:
+def test_the_form_follows_what_a_server_refuses(trace, probe, responder, form, status):
     def answer(request: Request) -> Reply:
         reply = probe(request)
         if reply is True:
@@ -641,14 +509,14 @@ def test_the_form_follows_what_a_server_refuses(
         assert server.seen[-1].form == form
 
 
-def test_a_form_that_the_user_asks_for_is_not_changed(trace: Trace) -> None:
+def test_a_form_that_the_user_asks_for_is_not_changed(trace):
     with Server(scripted(REFUSED), probe=scripted(REFUSED)) as server:
         with pytest.raises(AnnotatorError, match="Invalid schema"):
             ask(server, trace, mode="strict")
         assert {request.form for request in server.seen} == {"strict"}
 
 
-def test_an_outage_does_not_decide_the_form(annotate_cli: Cli, runs: Runs) -> None:
+def test_an_outage_does_not_decide_the_form(annotate_cli, runs):
     runs(1)
     down = scripted(Reply(status=500, error={"message": "down"}))
     with Server(down, probe=down) as server:
@@ -658,46 +526,8 @@ def test_an_outage_does_not_decide_the_form(annotate_cli: Cli, runs: Runs) -> No
         assert server.seen[-1].form == "json_schema"
 
 
-# A provider and its usage besides 4,000 tokens read and 200 written; null: it does not report them.
-# By hand: the dollars at 0.5 and 8 a million; the tokens from a cache, into it, and of thoughts.
-USAGES = yaml.safe_load("""
-cached: [generic, {prompt_tokens_details: {cached_tokens: 2400}}, 0.0036, 2400, 0, 0]
-cache in Moonshot's words: [generic, {cached_tokens: 1200}, 0.0036, 1200, 0, 0]
-cache apart:
-  [generic, {prompt_tokens: 1000, prompt_tokens_details: {cached_tokens: 3000}}, 0.0036, 3000, 0, 0]
-cache writes at OpenRouter's place: [generic, {prompt_tokens_details:
-  {cached_tokens: 1200, cache_write_tokens: 800}}, 0.0036, 1200, 800, 0]
-cache writes in Anthropic's words: [anthropic,
-  {cache_read_input_tokens: 1200, cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
-more cache than was read: [anthropic,
-  {cache_read_input_tokens: 3600, cache_creation_input_tokens: 3600}, 0.00365, 3600, 400, 0]
-Anthropic's own counts: [anthropic, {prompt_tokens: null, completion_tokens: null,
-  input_tokens: 2000, output_tokens: 200, cache_read_input_tokens: 1200,
-  cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
-the true cost: [openrouter, {cost: 0.0125}, 0.0125, 0, 0, 0]
-with the user's key: [openrouter, {cost: 0.001, is_byok: true,
-  cost_details: {upstream_inference_cost: 0.02}}, 0.021, 0, 0, 0]
-thoughts apart: [gemini, {total_tokens: 5200}, 0.0116, 0, 0, 0]
-xAI's thoughts, apart: [generic, {total_tokens: 5200,
-  completion_tokens_details: {reasoning_tokens: 1000}}, 0.0116, 0, 0, 1000]
-thoughts included: [openai, {total_tokens: 4200,
-  completion_tokens_details: {reasoning_tokens: 150}}, 0.0036, 0, 0, 150]
-SGLang's thoughts: [sglang, {reasoning_tokens: 150}, 0.0036, 0, 0, 150]
-thoughts alone: [gemini, {completion_tokens: null, total_tokens: 5200}, 0.0116, 0, 0, 0]
-a cost that is none: [openrouter, {cost: -1}, 0.0036, 0, 0, 0]
-a cost elsewhere: [generic, {cost: 9.0}, 0.0036, 0, 0, 0]
-output in words: [generic, {completion_tokens: "200"}, null, 0, 0, 0]
-negative: [generic, {completion_tokens: -5}, null, 0, 0, 0]
-no whole number: [generic, {completion_tokens: 0.5}, null, 0, 0, 0]
-a whole number with a point: [generic, {completion_tokens: 200.0}, 0.0036, 0, 0, 0]
-nothing: [generic, {prompt_tokens: null, completion_tokens: null}, null, 0, 0, 0]
-more than any call has: [generic, {prompt_tokens: 100_000_000}, null, 0, 0, 0]
-no output: [generic, {completion_tokens: null}, null, 0, 0, 0]
-""")
-
-
 @pytest.mark.parametrize("name", USAGES)
-def test_what_each_server_says_it_used(trace: Trace, name: str) -> None:
+def test_what_each_server_says_it_used(trace, name):
     dialect, more, dollars, *tokens = USAGES[name]
     counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
     usage = {name: count for name, count in counts.items() if count is not None}
@@ -710,7 +540,7 @@ def test_what_each_server_says_it_used(trace: Trace, name: str) -> None:
 
 
 @pytest.mark.parametrize("api", ALL_APIS)
-def test_a_longest_answer_is_doubled_once(trace: Trace, api: str) -> None:
+def test_a_longest_answer_is_doubled_once(trace, api):
     with Server(scripted(Reply(text="{", finish="length"), RIGHT)) as server:
         assert ask(server, trace, api=api, mode="json", max_output_tokens=50).status == "labelled"
         bodies = [request.sent for request in server.seen]
@@ -721,7 +551,7 @@ def test_a_longest_answer_is_doubled_once(trace: Trace, api: str) -> None:
     assert caps == [50, 100]
 
 
-def test_another_model_than_asked_for_is_counted_and_told(annotate_cli: Cli, runs: Runs) -> None:
+def test_another_model_than_asked_for_is_counted_and_told(annotate_cli, runs):
     runs(2)
     for name, told in {"m-2026-01-31": False, "vendor/m": False, "cheap": True}.items():
         with Server(scripted(replace(RIGHT, more={"model": name}))) as server:

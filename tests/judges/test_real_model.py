@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Done, annotations, run_name, set_model, write_run
+from tests.conftest import annotations, run_name, set_model, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +43,7 @@ def weights() -> Path:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     if find_spec("xllamacpp") is None:
         pytest.skip("no xllamacpp (Linux on x86_64 only): pip install xllamacpp")
     command = [sys.executable, "-c", _SERVE, str(weights())]
@@ -58,7 +57,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def rubric(tmp_path: Path) -> Path:
+def rubric(tmp_path):
     """A rubric that leaves room in a small context."""
     file = tmp_path / "tiny.yaml"
     file.write_text(
@@ -69,9 +68,7 @@ def rubric(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_real_model_answers_through_the_whole_path(
-    annotate_cli: Callable[..., Done], tmp_path: Path, address: str, rubric: Path
-) -> None:
+def test_a_real_model_answers_through_the_whole_path(annotate_cli, tmp_path, address, rubric):
     for n, talk in enumerate(([("agent1", "Done."), ("agent2", "Thank you!")], []), 1):
         write_run(tmp_path / run_name(n), talk, patches={})
     done = annotate_cli(
@@ -92,9 +89,7 @@ def test_a_real_model_answers_through_the_whole_path(
         assert one.usage.output_tokens > 5
 
 
-def test_a_trace_too_long_for_a_real_model_is_shortened(
-    annotate_cli: Callable[..., Done], tmp_path: Path, address: str, rubric: Path
-) -> None:
+def test_a_trace_too_long_for_a_real_model_is_shortened(annotate_cli, tmp_path, address, rubric):
     write_run(tmp_path / run_name(1), [("agent1", "word " * 12_000), ("agent2", "Yes.")])
     done = annotate_cli(
         *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),

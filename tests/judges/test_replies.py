@@ -2,262 +2,103 @@
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotator.base.errors import AnnotatorError
-from annotator.rubrics import Rubric, load_rubric
-from annotator.traces import Trace
+from annotator.rubrics import load_rubric
 from tests.judges.ask import ALL_APIS, IGNORED, QUESTION, RIGHT, WRONG, ask, ask_all, talk
 from tests.server import NOTHING, Reply, Request, Server, finding, scripted
 
-MODES = ("tools", "json_schema", "json")
-OPENAI = ("chat", "responses")
+CASES = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
+ANSWER = json.dumps(RIGHT.answer)
+WORDS = {  # a text of the table -> what stands for it
+    "@RIGHT": RIGHT.answer,
+    "@TWO": RIGHT.answer["findings"] * 2,
+    "@LONG": ("message:1", "made up" * 200_000),
+    "@HEADER1": ("message:1 from agent1", QUESTION[1]),
+    "@HEADER2": ("[message:2]", IGNORED[1]),
+    "@BLANKS": "\n " * 500_000 + "x",
+    "@BIG": b"{" + b" " * 17_000_000,
+}
+PARTS = {
+    "@ANSWER": ANSWER,
+    "@NONE": json.dumps(NOTHING.answer),
+    "@HALF": ANSWER[:40],
+    "@REST": ANSWER[40:],
+}
 
 
-@dataclass(frozen=True)
-class Case:
-    """Replies, and the status, the words of the error and the number of calls that follow."""
-
-    status: str
-    replies: tuple[Reply, ...]
-    says: str = ""
-    calls: int | None = None
-    apis: tuple[str, ...] = ("chat",)
-    modes: tuple[str, ...] = ("tools",)
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-def failed(says: str, *replies: Reply, **more: Any) -> Case:
-    return Case("failed", replies, says, **more)
+def read(value, word):
+    """Return a value of the table with all that stands for something else; ``$`` is ``word``."""
+    if isinstance(value, dict):
+        return {name: read(one, word) for name, one in value.items()}
+    if isinstance(value, list):
+        return [read(one, word) for one in value]
+    if not isinstance(value, str) or value in WORDS:
+        return WORDS.get(value, value)
+    if value == "$":
+        return word
+    for name, text in {"$": str(word), **PARTS}.items():
+        value = value.replace(name, text)
+    return value
 
 
-def labelled(*replies: Reply, **more: Any) -> Case:
-    return Case("labelled", replies, **more)
+def make_reply(spec):
+    [kind, value], *rest = spec.items()
+    more = dict(rest)
+    match kind:
+        case "finding":
+            places = {1: QUESTION, 2: IGNORED}
+            quotes = [places[one] if isinstance(one, int) else tuple(one) for one in value[1:]]
+            return finding(value[0], *quotes, **more)
+        case "right" | "none":
+            return replace(RIGHT if kind == "right" else NOTHING, **value)
+        case "error":
+            status, text, *fields = value
+            error = {"message": text} | dict(*fields)
+            return Reply(status=status, error=error, headers={"Retry-After": "0"})
+        case "message":
+            end = {"message": value, "finish_reason": more.get("finish", "stop")}
+            return Reply(more={"choices": [end]})
+        case "choice":
+            return Reply(more={"choices": [value]})
+        case "body" if isinstance(value, dict):
+            return Reply(body=json.dumps(value))
+        case "raw":
+            return Reply(raw=value.encode())
+    return Reply(**spec)
 
 
-def error(status: int, message: str, **fields: object) -> Reply:
-    return Reply(status=status, error={"message": message, **fields}, headers={"Retry-After": "0"})
+def expand():
+    every = {"apis": ALL_APIS, "modes": ("tools", "json_schema", "json")}
+    for name, (status, says, replies, *options) in CASES.items():
+        how = {"apis": ["chat"], "modes": ["tools"], "for": [None], "calls": None, "settings": {}}
+        for option in options:
+            how |= option
+        apis, modes = (every[one] if how[one] == "ALL" else how[one] for one in every)
+        for word, api, mode in product(how["for"], apis, modes):
+            if api == "chat" or mode != "json_schema":
+                shown = f"{name.replace('$', repr(word))}-{api}-{mode}"
+                case = (status, read(says, word), read(replies, word), api, mode)
+                yield pytest.param(*case, how["calls"], how["settings"], id=shown)
 
 
-def message(finish: str = "stop", **fields: object) -> Reply:
-    return Reply(more={"choices": [{"message": fields, "finish_reason": finish}]})
-
-
-def choice(**fields: object) -> Reply:
-    return Reply(more={"choices": [fields]})
-
-
-ANSWER, NONE = json.dumps(RIGHT.answer), json.dumps(NOTHING.answer)
-MALFORMED = "malformed answer"
-HALF = json.dumps(RIGHT.answer)[:40]
-PARTS = [{"type": "text", "text": HALF}, {"type": "text", "text": ANSWER[40:]}]
-THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": NONE}]}
-BIG = b"{" + b" " * 17_000_000
-JSON: Any = {"modes": ("json_schema",)}
-PLAIN: Any = {"modes": ("json",)}
-ALWAYS: Any = {"modes": MODES}
-
-CASES: dict[str, Case] = {
-    # Answers in the wrong form.
-    "prose": failed(MALFORMED, Reply(text="No idea."), apis=ALL_APIS, modes=MODES),
-    "no text": failed(MALFORMED, Reply(text=""), **ALWAYS),
-    "broken JSON": failed(MALFORMED, Reply(text='{"findings": [{"code"'), **ALWAYS),
-    "an unknown code": failed(MALFORMED, finding("C9", QUESTION, IGNORED), **ALWAYS),
-    "none with findings": failed("label is", finding("C1b", QUESTION, IGNORED, label="none")),
-    "a code without a finding": failed(
-        "no finding", Reply(answer={"findings": [], "label": "C1b"})
-    ),
-    "two findings where one is allowed": failed(
-        MALFORMED, Reply(answer={"findings": RIGHT.answer["findings"] * 2, "label": "C1b"})
-    ),
-    "no quotes": failed(MALFORMED, finding("C1b")),
-    "nine quotes": failed("at most 8", finding("C1b", *[QUESTION] * 9), modes=("strict",)),
-    "two tool calls": failed(MALFORMED, replace(RIGHT, calls=2), calls=4),
-    "a megabyte": failed("an answer of 1400", finding("C1b", ("message:1", "made up" * 200_000))),
-    "a text that only repeats": failed(MALFORMED, Reply(text="\n " * 500_000 + "x"), **PLAIN),
-    # Only one answer in a text is read: a trace could put "none" there.
-    "two answers": failed(MALFORMED, Reply(text=f"{ANSWER} or {NONE}"), **PLAIN),
-    "two code blocks": failed(MALFORMED, Reply(text=f"```\n{NONE}\n```\n" * 2), **PLAIN),
-    "an answer in prose": labelled(Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
-    "an answer and a code block": labelled(Reply(text=f"{ANSWER}\n```\nx\n```"), **PLAIN),
-    "a refusal that quotes one without tags": failed(
-        MALFORMED, Reply(text='No. It says {"findings": [], "label": "none"}'), **PLAIN
-    ),
-    "another object beside it": failed(MALFORMED, Reply(text=f'{{"a": 1}} {ANSWER}'), **PLAIN),
-    "fenced": labelled(Reply(text=f"```json\n{ANSWER}\n```"), **PLAIN),
-    "fenced between words": labelled(Reply(text=f"Is [1]:\n```\n{ANSWER}\n```\nOk."), **PLAIN),
-    # Thoughts and ends that servers leave around an answer.
-    "a thought": labelled(Reply(text=f"<think>{NONE}?</think>\n{ANSWER}"), **JSON),
-    "a thought without its beginning": labelled(Reply(text=f"{NONE}?\n</think>\n{ANSWER}"), **JSON),
-    "words first": failed(MALFORMED, Reply(text=f"No. <think>a</think>{ANSWER}"), **JSON),
-    "an answer in words after a thought": failed(
-        MALFORMED, Reply(text=f"Hm</think>{NONE} it says, but {ANSWER}"), **JSON
-    ),
-    **{
-        f"ended by {token!r}": labelled(Reply(text=f"{ANSWER}{token}"), **JSON)
-        for token in ("<|im_end|>", "</s>", "<|eot_id|>", "\n<|end|><|im_end|>\n", "<end_of_turn>")
-    },
-    "fenced and ended": labelled(Reply(text=f"```json\n{ANSWER}\n```<|im_end|>"), **JSON),
-    "words after the end": labelled(Reply(text=f"{ANSWER}<|im_end|> More?"), **JSON),
-    "parts": labelled(message(content=PARTS), **JSON),
-    "only a thought": failed("", message(content=[THOUGHT]), **JSON),
-    "beside reasoning": labelled(message(content=ANSWER, reasoning_content=NONE), **JSON),
-    "only reasoning": failed("", message(content=None, reasoning_content=f"Or {ANSWER}"), **JSON),
-    "an answer in place of the reasoning": labelled(
-        message(content=None, reasoning_content=f"\n{ANSWER}"), **JSON
-    ),
-    "the same, of other servers": labelled(message(content="", reasoning=ANSWER), **JSON),
-    "reasoning that is cut off": failed(
-        "cut off", message("length", content="", reasoning=ANSWER), **JSON
-    ),
-    # Bodies that differ from OpenAI's.
-    "an unknown end": labelled(message("eos", role="assistant", content=ANSWER), **JSON),
-    "an empty refusal": labelled(message(content=ANSWER, refusal=""), **JSON),
-    "arguments as an object": labelled(
-        choice(message={"tool_calls": [{"function": {"name": "x", "arguments": RIGHT.answer}}]})
-    ),
-    "half a character in a wrong quote": labelled(
-        finding("C1b", ("message:1", "made up \ud800 from nothing")), RIGHT, **ALWAYS
-    ),
-    "a source named by its header": labelled(
-        finding("C1b", ("message:1 from agent1", QUESTION[1]), ("[message:2]", IGNORED[1]))
-    ),
-    # Refusals and cut answers, in each provider's words.
-    "a refusal": failed(
-        "refuses: I cannot", Reply(refusal="I cannot help."), calls=1, apis=OPENAI, modes=MODES
-    ),
-    "refused by Anthropic": failed(
-        "the model refuses: cyber: Not this.",
-        Reply(
-            text="No.",
-            finish="refusal",
-            own={"stop_details": {"category": "cyber", "explanation": "Not this."}},
-        ),
-        apis=("anthropic",),
-    ),
-    "blocked by Gemini": failed(
-        "the answer is blocked: SAFETY", Reply(text="{", finish="SAFETY"), apis=("gemini",)
-    ),
-    "a blocked prompt": failed(
-        "the prompt is blocked: PROHIBITED_CONTENT",
-        Reply(body=json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})),
-        apis=("gemini",),
-    ),
-    "a malformed call": failed(
-        MALFORMED, Reply(text="", finish="MALFORMED_FUNCTION_CALL"), apis=("gemini",)
-    ),
-    "the context ended": failed(
-        "its context ended",
-        Reply(text="{", finish="model_context_window_exceeded"),
-        apis=("anthropic",),
-    ),
-    "cut off": failed("cut off", replace(RIGHT, finish="length"), apis=ALL_APIS, modes=MODES),
-    "cut off at a cap": failed(
-        "a larger max_output_tokens",
-        Reply(text="{", finish="length"),
-        apis=("anthropic",),
-        modes=("strict",),
-    ),
-    **{
-        f"cut off: {word}": failed("cut off", Reply(text="{", finish=word), calls=1, **PLAIN)
-        for word in ("length", "max_tokens", "MAX_TOKENS", "model_length")
-    },
-    **{
-        f"filtered: {word}": failed("filter", replace(NOTHING, finish=word), calls=1, **PLAIN)
-        for word in ("content_filter", "SAFETY", "content_filter: PROHIBITED", "sensitive")
-    },
-    "filtered, by the Responses API": failed(
-        "content filter", Reply(text="", finish="content_filter"), apis=("responses",)
-    ),
-    "a filtered prompt": failed("refuses the content", error(400, "no", code="content_filter")),
-    # Errors that may pass.
-    **{
-        f"HTTP {status}, once": labelled(error(status, "not now"), RIGHT, calls=2, apis=ALL_APIS)
-        for status in (429, 500, 503)
-    },
-    "a gateway's timeout": labelled(error(504, "upstream took too long"), RIGHT, calls=2),
-    "a dropped connection": labelled(Reply(drop=True), RIGHT, calls=2, apis=ALL_APIS),
-    "no JSON": labelled(Reply(body="{"), RIGHT, calls=2, apis=ALL_APIS),
-    "no completion": labelled(Reply(body="[]"), RIGHT, calls=2, apis=ALL_APIS),
-    "an answer too late": labelled(
-        replace(RIGHT, wait=30), RIGHT, calls=2, settings={"timeout": 1.0}
-    ),
-    **{
-        f"broken off: {word}": labelled(replace(NOTHING, finish=word), RIGHT, **PLAIN)
-        for word in ("error", "abort", "insufficient_system_resource")
-    },
-    "a gateway's error beside an answer": labelled(
-        choice(message={"content": ""}, finish_reason="error", error={"message": "x"}), RIGHT
-    ),
-    "a failed response": labelled(
-        Reply(body=json.dumps({"error": {"message": "it broke"}, "output": []})),
-        RIGHT,
-        calls=2,
-        apis=("responses",),
-    ),
-    # Errors that do not.
-    **{
-        f"HTTP {status}, always": failed(
-            f"HTTP {status}: boom (the last of 2 attempts)", error(status, "boom"), calls=2
-        )
-        for status in (429, 500, 503)
-    },
-    "an error with status 200": failed(
-        "provider is down", Reply(body=json.dumps({"error": {"message": "provider is down"}}))
-    ),
-    "no chat completion": failed(
-        "no chat completion but an object with the keys choices", Reply(body='{"choices": []}')
-    ),
-    "a page": failed(
-        "no JSON, but begins '<!doctype html> <title>Sign in</title>'",
-        Reply(body="<!doctype html>\n<title>Sign in</title>"),
-    ),
-    "SSH": failed("attempts)", Reply(raw=b"SSH-2.0-x\r\n\r\n"), apis=ALL_APIS, modes=("json",)),
-    "too late": failed(
-        "no answer in time", Reply(wait=5.0), apis=ALL_APIS, settings={"timeout": 0.5}
-    ),
-    "blanks without end": failed(
-        "no answer in time", Reply(blanks=200), settings={"timeout": 1.0, "attempts": 1}
-    ),
-    "17 MB": failed("longer than 16 MB", Reply(body=BIG), settings={"attempts": 1}),
-    "too long": failed(
-        "too long for the model",
-        error(400, "maximum context length is 8192", code="context_length_exceeded"),
-    ),
-    "more than a minute's tokens": failed(
-        "more than the account may send in a minute; --context fits it: HTTP 429: Request too",
-        error(
-            429,
-            "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 48251."
-            " The input or output tokens must be reduced in order to run successfully.",
-            code="rate_limit_exceeded",
-        ),
-    ),
-    # What concerns one trace does not stop the run.
-    "rejected": failed("strange characters", error(400, "strange characters"), calls=1),
-}  # fmt: skip
-
-
-def expand() -> Iterator[Any]:
-    for name, case in CASES.items():
-        for api in case.apis:
-            for mode in case.modes:
-                if api == "chat" or mode != "json_schema":
-                    yield pytest.param(case, api, mode, id=f"{name}-{api}-{mode}")
-
-
-@pytest.mark.parametrize(("case", "api", "mode"), list(expand()))
-def test_a_reply_becomes_a_status(trace: Trace, case: Case, api: str, mode: str) -> None:
-    with Server(scripted(*case.replies)) as server:
-        annotation = ask(server, trace, api=api, mode=mode, **case.settings)
-    assert annotation.status == case.status, annotation.error
-    assert case.says in (annotation.error or "")
-    assert annotation.usage.calls == (case.calls or annotation.usage.calls) >= 1
-    if case.status == "labelled":
+@pytest.mark.parametrize(
+    ("status", "says", "replies", "api", "mode", "calls", "settings"), list(expand())
+)
+def test_a_reply_becomes_a_status(trace, status, says, replies, api, mode, calls, settings):
+    with Server(scripted(*map(make_reply, replies))) as server:
+        annotation = ask(server, trace, api=api, mode=mode, **settings)
+    assert annotation.status == status, annotation.error
+    assert says in (annotation.error or "")
+    assert annotation.usage.calls == (calls or annotation.usage.calls) >= 1
+    if status == "labelled":
         assert (annotation.primary, annotation.error) == ("C1b", None)
     else:
         assert (annotation.primary, annotation.findings) == (None, ())
@@ -276,7 +117,7 @@ STOPS = {
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("name", STOPS)
-def test_what_every_trace_would_meet_stops_the_run(trace: Trace, name: str, api: str) -> None:
+def test_what_every_trace_would_meet_stops_the_run(trace, name, api):
     status, fields, words = STOPS[name]
     if api in ("anthropic", "gemini") and name in ("no money", "down", "Gemini's key"):
         pytest.skip("not in the words of this provider")
@@ -286,7 +127,7 @@ def test_what_every_trace_would_meet_stops_the_run(trace: Trace, name: str, api:
         ask(server, trace, api=api, mode="strict")
 
 
-def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace) -> None:
+def test_an_endpoint_that_is_not_there_stops_the_run(trace):
     with Server() as server:
         pass
     with pytest.raises(AnnotatorError, match="connection refused"):
@@ -295,7 +136,7 @@ def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace) -> None:
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("status", [301, 308])
-def test_no_key_follows_a_redirect(trace: Trace, api: str, status: int) -> None:
+def test_no_key_follows_a_redirect(trace, api, status):
     with Server() as other:
         there = {"Location": f"{other.url}/chat/completions"}
         reply = scripted(Reply(status=status, headers=there, body="{}"))
@@ -306,7 +147,7 @@ def test_no_key_follows_a_redirect(trace: Trace, api: str, status: int) -> None:
 
 @pytest.mark.parametrize("api", ALL_APIS)
 @pytest.mark.parametrize("mode", ["auto", "strict", "tools", "named", "json"])
-def test_a_wrong_answer_is_asked_again(trace: Trace, api: str, mode: str) -> None:
+def test_a_wrong_answer_is_asked_again(trace, api, mode):
     with Server(scripted(Reply(answer={"findings": []}), RIGHT)) as server:
         annotation = ask(server, trace, api=api, mode=mode)
         first, second = server.seen
@@ -315,20 +156,20 @@ def test_a_wrong_answer_is_asked_again(trace: Trace, api: str, mode: str) -> Non
 
 
 @pytest.mark.parametrize("api", ALL_APIS)
-def test_two_calls_of_a_function_are_answered_in_one_turn(trace: Trace, api: str) -> None:
+def test_two_calls_of_a_function_are_answered_in_one_turn(trace, api):
     with Server(scripted(replace(RIGHT, calls=2), RIGHT)) as server:
         assert ask(server, trace, api=api, mode="tools").status == "labelled"
         assert "exactly once" in (server.seen[1].reask or "")
 
 
-def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(trace: Trace) -> None:
+def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(trace):
     other = finding("C1b", QUESTION, ("message:2", "made up from thin air"))
     with Server(scripted(WRONG, other, Reply(answer={}))) as server:
         annotation = ask(server, trace)
     assert (annotation.status, annotation.rejected) == ("failed", ())
 
 
-def test_the_wait_that_a_server_asks_for(trace: Trace) -> None:
+def test_the_wait_that_a_server_asks_for(trace):
     """In a header; Gemini asks in its error."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.8s"}
     slow = {"code": 429, "message": "quota", "details": [info]}
@@ -357,9 +198,7 @@ WRONG_QUOTES = {
 
 
 @pytest.mark.parametrize(("quote", "reason"), WRONG_QUOTES.values(), ids=WRONG_QUOTES)
-def test_a_wrong_quote_goes_back_and_is_never_accepted(
-    trace: Trace, quote: tuple[str, str], reason: str
-) -> None:
+def test_a_wrong_quote_goes_back_and_is_never_accepted(trace, quote, reason):
     with Server(scripted(finding("C1b", IGNORED, quote))) as server:
         one = ask(server, trace)
         assert reason in (server.seen[1].reask or "")
@@ -377,7 +216,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize(("quotes", "matches"), ACCEPTED.values(), ids=ACCEPTED)
-def test_the_texts_of_the_trace_are_recorded(trace: Trace, quotes: Any, matches: Any) -> None:
+def test_the_texts_of_the_trace_are_recorded(trace, quotes, matches):
     with Server(scripted(finding("C1b", *quotes))) as server:
         one = ask(server, trace)
     assert (one.status, one.primary, one.secondary, one.usage.calls) == ("labelled", "C1b", (), 1)
@@ -387,7 +226,7 @@ def test_the_texts_of_the_trace_are_recorded(trace: Trace, quotes: Any, matches:
     assert trace.messages[0].text[first.start : first.end] == first.quote
 
 
-def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace: Trace) -> None:
+def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace):
     stands = finding(
         "work_overlap", ("message:1", "I take the parser module."), ("patch:agent2", "+UNIT = 'lb'")
     )
@@ -399,7 +238,7 @@ def test_a_rejected_primary_falls_to_the_strongest_code_that_stands(trace: Trace
     assert [rejected.code for rejected in one.rejected] == ["broken_commitment"]
 
 
-def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
+def test_a_rubric_of_many_codes_has_no_primary(trace):
     answer = finding(
         "role_division", ("message:1", "I take the parser module."), IGNORED, label="some"
     )
@@ -408,7 +247,7 @@ def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
     assert (one.status, one.primary, one.secondary) == ("labelled", None, ("role_division",))
 
 
-def test_an_outcome_can_be_quoted(trace: Trace) -> None:
+def test_an_outcome_can_be_quoted(trace):
     claim = finding("C3a", ("message:3", "The parser is done"), ("outcome", "conflicts"))
     with Server(scripted(claim)) as server:
         assert ask(server, trace).status == "labelled"
@@ -421,7 +260,7 @@ def test_an_outcome_can_be_quoted(trace: Trace) -> None:
         ("json", "has ``` in it", "```\n{}\n```"),
     ],
 )
-def test_marks_within_a_quote_belong_to_it(mode: str, text: str, fence: str) -> None:
+def test_marks_within_a_quote_belong_to_it(mode, text, fence):
     words = f"Which of them is it that {text} here?"
     answer = finding("C1b", ("message:1", words), ("message:2", "I went on."))
     reply = Reply(text=fence.replace("{}", json.dumps(answer.answer, indent=1)))
@@ -430,7 +269,7 @@ def test_marks_within_a_quote_belong_to_it(mode: str, text: str, fence: str) -> 
     assert one.findings[0].evidence[0].quote == words, one.error
 
 
-def test_traces_judged_side_by_side_do_not_mix() -> None:
+def test_traces_judged_side_by_side_do_not_mix():
     """Each of 40 traces is checked against its own text, also when it is asked again."""
     texts = [f"Does field number {n} hold the unit?" for n in range(40)]
     traces = [replace(talk(text, "I went on."), id=f"t{n:02}") for n, text in enumerate(texts)]
@@ -485,9 +324,7 @@ CONTRADICTIONS: dict[str, tuple[str, Reply, str]] = {
 
 
 @pytest.mark.parametrize(("name", "answer", "reason"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_the_reasoning_and_the_findings_agree(
-    trace: Trace, name: str, answer: Reply, reason: str
-) -> None:
+def test_the_reasoning_and_the_findings_agree(trace, name, answer, reason):
     rubric = load_rubric(name)
     names = {item["code"] for item in answer.answer["considered"]}
     layout = "codes" if names <= {code.id for code in rubric.codes} else "groups"
@@ -527,8 +364,8 @@ KEPT: dict[str, tuple[str, list[Reply], str, list[str]]] = {
 
 @pytest.mark.parametrize(("name", "answers", "status", "recorded"), KEPT.values(), ids=KEPT)
 def test_findings_that_stand_count_and_the_contradiction_is_recorded(
-    trace: Trace, name: str, answers: list[Reply], status: str, recorded: list[str]
-) -> None:
+    trace, name, answers, status, recorded
+):
     with Server(scripted(*answers)) as server:
         one = ask(server, trace, name, rejected="none")
     assert (one.status, one.usage.calls > 1) == (status, True)
@@ -568,9 +405,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("answer", "changes", "said"), ALL_WRONG.values(), ids=ALL_WRONG)
-def test_everything_that_is_wrong_is_said_at_once(
-    trace: Trace, answer: Reply, changes: dict[str, Any], said: list[str]
-) -> None:
+def test_everything_that_is_wrong_is_said_at_once(trace, answer, changes, said):
     wrong = replace(answer, answer=answer.answer | changes)
     with Server(scripted(wrong, RIGHT)) as server:
         assert ask(server, trace).status == "labelled"
@@ -588,9 +423,7 @@ LAYOUTS: dict[str, list[str] | None] = {
 
 
 @pytest.mark.parametrize(("considered", "codes"), LAYOUTS.items())
-def test_codes_or_groups_or_nothing_is_considered(
-    trace: Trace, rubric: Rubric, considered: str, codes: list[str] | None
-) -> None:
+def test_codes_or_groups_or_nothing_is_considered(trace, rubric, considered, codes):
     answer = {name: value for name, value in RIGHT.answer.items() if name != "considered"}
     reply = Reply(text=json.dumps(answer)) if codes is None else RIGHT
     stray = Reply(text=json.dumps(NOTHING.answer | LABEL | {"considered": [{"code": "C1b"}]}))

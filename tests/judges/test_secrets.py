@@ -3,16 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from annotator.base.text import hide_url_secrets
 from annotator.judges.llm.redact import Secrets
-from annotator.traces import Trace
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
-from tests.judges.ask import ARGS, IGNORED, RIGHT, Cli, Runs, ask, llm
+from tests.judges.ask import ARGS, IGNORED, RIGHT, ask, llm
 from tests.server import Reply, Server, finding, scripted
 
 KEY = "sk-proj-Hidden/Key+0123456789abcdefXYZ"
@@ -50,13 +48,8 @@ BATCHED = ("a refusal", "an error", "a name")
     [*((name, ()) for name in ECHOES), *((name, ("--batch",)) for name in BATCHED)],
 )
 def test_what_a_server_echoes_is_written_and_shown_nowhere(
-    annotate_cli: Cli,
-    runs: Runs,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    more: tuple[str, ...],
-) -> None:
+    annotate_cli, runs, tmp_path, monkeypatch, name, more
+):
     runs(1)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("MINE", "value-of-header-1")
@@ -80,9 +73,7 @@ BROKEN = Reply(raw=f"HTTP/1.1 200 OK\r\nno header {KEY}\r\n\r\n".encode())
 @pytest.mark.parametrize(
     "reply", [RIGHT, Reply(status=400, error={"message": "no"}), Reply(drop=True), BROKEN]
 )
-def test_no_secret_stands_in_a_log(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reply: Reply
-) -> None:
+def test_no_secret_stands_in_a_log(trace, monkeypatch, caplog, reply):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with caplog.at_level("DEBUG"), Server(scripted(reply)) as server:
         url = server.url.replace("http://", f"http://me:{PASSWORD}@")
@@ -103,9 +94,7 @@ def test_no_secret_stands_in_a_log(
         ("--base-url", f"https://h:x/v1?key={KEY}"),
     ],
 )
-def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(
-    annotate_cli: Cli, runs: Runs, given: tuple[str, str]
-) -> None:
+def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(annotate_cli, runs, given):
     runs(1)
     url = () if given[0] == "--base-url" else ("--base-url", "https://judge.example/v1")
     done = annotate_cli(*ARGS, "--model", "m", *url, *given)
@@ -113,9 +102,7 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(
 
 
 @pytest.mark.parametrize("key", ["sk-1\nX-Evil: 1", "sk-\x07", "sk-\u00e9"])
-def test_a_key_that_can_be_none_is_refused_and_not_shown(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
+def test_a_key_that_can_be_none_is_refused_and_not_shown(annotate_cli, runs, monkeypatch, key):
     runs(1)
     monkeypatch.setenv("MY_KEY", key)
     with Server() as server:
@@ -137,7 +124,7 @@ def test_a_key_that_can_be_none_is_refused_and_not_shown(
         ("junk" * 50_000 + "://u:pw@h", "junk" * 50_000 + "://h"),
     ],
 )
-def test_a_url_is_shown_without_its_secrets(text: str, shown: str) -> None:
+def test_a_url_is_shown_without_its_secrets(text, shown):
     assert hide_url_secrets(text) == shown
 
 
@@ -151,7 +138,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("key", [KEY, 'a"b/c\\dé%41&x;1234567'])
 @pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
-def test_a_key_is_masked_in_each_spelling(key: str, spell: Callable[[str], str]) -> None:
+def test_a_key_is_masked_in_each_spelling(key, spell):
     clean = Secrets([key]).redact
     assert clean(f"{{the {spell(key)} is}}") == "{the [secret] is}"
     assert clean(f"the {spell(key[:16])}... is") == "the [secret] is"  # the rest was cut off
@@ -165,12 +152,8 @@ TOKEN = ("message:1", f"Which field holds the unit? Call it with {PLACEHOLDER}")
 
 @pytest.mark.parametrize(("mode", "more"), [("json_schema", ()), ("tools", ("--batch",))])
 def test_a_trace_that_holds_the_key_is_labelled_as_with_another(
-    annotate_cli: Cli,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    mode: str,
-    more: tuple[str, ...],
-) -> None:
+    annotate_cli, tmp_path, monkeypatch, mode, more
+):
     """The placeholder of a local server stands in its users' traces."""
     for n in range(3):
         write_run(tmp_path / run_name(n), [("agent1", f"{TOKEN[1]}, in run {n}."), *TALK[1:]])

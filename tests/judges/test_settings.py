@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import set_model
-from tests.judges.ask import ARGS, RIGHT, TOOLS, Cli, Runs, llm, manifest, statuses
+from tests.judges.ask import ARGS, RIGHT, TOOLS, llm, manifest, statuses
 from tests.server import Reply, Request, Server, scripted
 
 
@@ -39,7 +39,7 @@ SETTINGS: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_is_sent_and_recorded(annotate_cli: Cli, runs: Runs, name: str) -> None:
+def test_a_setting_is_sent_and_recorded(annotate_cli, runs, name):
     more, fields = SETTINGS[name]
     runs(1)
     fields = {"temperature": 0.0, **fields}  # as servers on this machine are sent
@@ -66,8 +66,8 @@ TEMPERATURES: tuple[tuple[tuple[object, ...], str, float | None], ...] = (
 
 @pytest.mark.parametrize(("more", "model", "temperature"), TEMPERATURES, ids=str)
 def test_servers_on_this_machine_decode_greedily_unless_the_model_thinks(
-    annotate_cli: Cli, runs: Runs, more: Any, model: str, temperature: float | None
-) -> None:
+    annotate_cli, runs, more, model, temperature
+):
     runs(1)
     with Server(scripted(RIGHT)) as server:
         args = (*ARGS, "--base-url", server.url, "--model", model, *more, "--out", "out")
@@ -77,9 +77,7 @@ def test_servers_on_this_machine_decode_greedily_unless_the_model_thinks(
 
 
 @pytest.mark.parametrize(("seed", "seeds"), [(("--seed", "5"), {5, 6, 7}), ((), {None})])
-def test_samples_have_seeds_of_their_own(
-    annotate_cli: Cli, runs: Runs, seed: tuple[str, ...], seeds: set[int | None]
-) -> None:
+def test_samples_have_seeds_of_their_own(annotate_cli, runs, seed, seeds):
     runs(2)
     with Server(scripted(RIGHT)) as server:
         assert annotate_cli(*llm(server, *TOOLS, "--samples", "3", *seed), "--out", "out").code == 0
@@ -109,8 +107,8 @@ PANELS: tuple[tuple[tuple[str, ...], dict[str, tuple[float, int, float | None]]]
 
 @pytest.mark.parametrize(("more", "fields"), PANELS, ids=str)
 def test_the_command_line_wins_over_a_model_and_a_model_over_the_file(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, more: Any, fields: Any
-) -> None:
+    annotate_cli, runs, monkeypatch, more, fields
+):
     """And the file over variables that were set long ago."""
     runs(1)
     with Server(scripted(RIGHT)) as server:
@@ -127,9 +125,7 @@ def test_the_command_line_wins_over_a_model_and_a_model_over_the_file(
     assert manifest()["judge"]["id"] == "llm:" + "+".join(fields)
 
 
-def test_a_judge_file_can_say_everything(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_file_can_say_everything(annotate_cli, runs, monkeypatch):
     runs(1)
     monkeypatch.setenv("TEAM", "blue")
     with Server(scripted(Reply(status=503), Reply(text="{"), RIGHT)) as server:
@@ -172,9 +168,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=str)
-def test_a_wrong_judge_file_is_named_with_the_field(
-    annotate_cli: Cli, runs: Runs, text: str, said: str
-) -> None:
+def test_a_wrong_judge_file_is_named_with_the_field(annotate_cli, runs, text, said):
     runs(1)
     with Server(scripted(RIGHT)) as server:
         args = (*ARGS, "--out", "out", "--judge", write_judge(text), "--base-url", server.url)
@@ -188,8 +182,8 @@ def test_a_wrong_judge_file_is_named_with_the_field(
 
 @pytest.mark.parametrize("mode", ["auto", "tools"])
 def test_a_setting_that_the_server_rejects_stops_the_run_with_its_words_and_ours(
-    annotate_cli: Cli, runs: Runs, mode: str
-) -> None:
+    annotate_cli, runs, mode
+):
     def reject(request: Request) -> Reply:
         if request.body.get("temperature") is None:
             return RIGHT
@@ -225,7 +219,7 @@ OTHERS: dict[str, tuple[tuple[object, ...], tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_run_goes_on_with_its_own_settings_only(annotate_cli: Cli, runs: Runs, name: str) -> None:
+def test_a_run_goes_on_with_its_own_settings_only(annotate_cli, runs, name):
     before, after, said = OTHERS[name]
     runs(2)
     write_judge(MODELS)
@@ -245,9 +239,7 @@ def test_a_run_goes_on_with_its_own_settings_only(annotate_cli: Cli, runs: Runs,
     assert statuses() == ["labelled"] * 2
 
 
-def test_no_secret_of_an_address_is_recorded_and_two_queries_are_two_judges(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_no_secret_of_an_address_is_recorded_and_two_queries_are_two_judges(annotate_cli, runs):
     runs(1)
     with Server(scripted(RIGHT)) as server:
         for n, query in enumerate(("?deployment=a", "?deployment=b", "?deployment=a")):

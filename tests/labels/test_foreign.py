@@ -1,7 +1,6 @@
 """Labels that people made for other tools, from the command line to a corrected table."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -12,9 +11,6 @@ from pyarrow import parquet
 from annotator.labels import LabelFiles
 from annotator.labels.trace_index import TraceIndex
 from annotator.rubrics import load_rubric
-from tests.conftest import Done
-
-Cli = Callable[..., Done]
 
 
 def agentrx(trace_id, root, *categories):
@@ -90,57 +86,15 @@ def vote(mode, *votes):
     }
 
 
-RECORDS = [  # a record, the rubric, and per label: id, annotator, codes
-    (MAD | {"mast_annotation": {"1.1": 1, "2.2": 0}}, "mast", [("AG2/m/b/3", "me", ["1.1"])]),
-    (
-        MAD | {"mast_annotation": {"ann": {"1.1": 1}, "bob": {"1.1": 0}, "zoe": {"1.1": None}}},
-        "mast",
-        [("AG2/m/b/3", "ann", ["1.1"]), ("AG2/m/b/3", "bob", [])],
-    ),
-    (  # the numbers of MAST's earlier versions are other modes
-        MAD | {"annotations": [vote("2.2 Step repetition", True, "FALSE", False)]},
-        "mast",
-        [("AG2/m/b/3", f"annotator_{n}", ["1.3"] if n == 1 else []) for n in (1, 2, 3)],
-    ),
-    (
-        {"id": "t", "messages": [], "failure_mode": "1.1 | 2.3"},
-        "mast",
-        [("t", "me", ["1.1", "2.3"])],
-    ),
-    ({"messages": [], "category": "maths", "label": ["2.3"]}, "mast", [("l.json", "me", ["2.3"])]),
-    (
-        {
-            "run_id": 7,
-            "annotations": [{"annotator": "a", "code": "1.1"}, {"rater": "b", "code": "none"}],
-        },
-        "mast",
-        [("7", "a", ["1.1"]), ("7", "b", [])],
-    ),
-    (
-        {"trace_id": "t", "labels": {"ann": ["1.1", "Leaves the task"], "bob": "2.3"}},
-        "mast",
-        [("t", "ann", ["1.1", "2.3"]), ("t", "bob", ["2.3"])],
-    ),
-    ({"trace_id": "t", "labels": {"1.1": 1, "2.3": 0}}, "mast", [("t", "me", ["1.1"])]),
-    (
-        {"trace_id": "t", "annotator_1": "1.1", "annotator_2": "none"},
-        "mast",
-        [("t", "annotator_1", ["1.1"]), ("t", "annotator_2", [])],
-    ),
-    (
-        {"trace": '{"trace_id": "t"}', "labels": '{"errors": [{"category": "Repeats steps"}]}'},
-        "mast",
-        [("t", "me", ["1.3"])],
-    ),
-    ({"trace_id": "t", "errors": [], "scores": [{}]}, "mast", [("t", "me", [])]),
-]
+FOLDER = Path(__file__).parent / "data"
+TABLES = yaml.safe_load((FOLDER / "records.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("record", "rubric", "expected"), RECORDS)
-def test_records(write, record, rubric, expected):
-    rows, _ = convert(write("l.json", record), rubric, "me")
-    codes = [(row["trace_id"], row["annotator"], row["secondary"]) for row in rows]
-    assert codes == expected
+@pytest.mark.parametrize("case", TABLES["records"])
+def test_records(write, case):
+    rows, _ = convert(write("l.json", case["record"]), "mast", "me")
+    codes = [[row["trace_id"], row["annotator"], row["secondary"]] for row in rows]
+    assert codes == case["labels"]
 
 
 def test_lines_of_records(write):
@@ -188,108 +142,15 @@ def test_who_and_when_names_no_category(write):
     assert (row["primary"], row["agent"], row["step"]) == ("mistake", "Coder", 5)
 
 
-EXPORTS = [  # of annotation tools: a record, and per label: id, annotator, codes
-    (
-        {
-            "id": "t",
-            "fields": {"text": "x"},
-            "metadata": {},
-            "suggestions": {"code": {"value": "3.1"}},
-        }
-        | {
-            "responses": {"code": [{"value": ["1.1", "Leaves the task"], "user_id": "u"}]}
-            | {"comment": [{"value": "hm", "user_id": "u"}]}
-        },
-        [("t", "u", ["1.1", "2.3"])],
-    ),
-    (
-        {"id": "x", "code.responses": ["1.1", "2.3"], "code.responses.users": ["u", "v"]}
-        | {"code.responses.status": ["submitted", "draft"], "trace_id": "t"},
-        [("t", "u", ["1.1"])],
-    ),
-    (
-        {"external_id": "x", "fields": {}, "metadata": '{"trace_id": "t"}'}
-        | {"responses": [{"user_id": "u", "values": {"code": {"value": "none"}}}]},
-        [("t", "u", [])],
-    ),
-    (
-        {"id": 5, "annotation_id": 1, "lead_time": 1.5, "annotator": 2, "run_id": "t"}
-        | {"what": {"choices": ["1.1", "Leaves the task"]}},
-        [("t", "2", ["1.1", "2.3"])],
-    ),
-    (
-        {
-            "id": 5,
-            "data": {"id": "t"},
-            "annotations": [
-                {
-                    "completed_by": 2,
-                    "result": [
-                        {"from_name": "what", "type": "choices", "value": {"choices": ["1.1"]}}
-                    ],
-                }
-            ],
-        },
-        [("t", "2", ["1.1"])],
-    ),
-]
-
-
-@pytest.mark.parametrize(("record", "expected"), EXPORTS)
-def test_exports_of_annotation_tools(write, record, expected):
-    rows, _ = convert(write("export.json", [record]), "mast")
-    codes = [(row["trace_id"], row["annotator"], row["secondary"]) for row in rows]
-    assert codes == expected
-
-
-SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, secondary
-    (
-        "Run ID,Failure mode,Rater,Notes,cost\n"
-        "t1,Disobeys the task; 2.5,ann,'=so,3\nt2,none,ann,,\nt1,FM-1.3,bob,,\nt3,,ann,,\n",
-        "mast",
-        [
-            ("t1", "ann", None, ["1.1", "2.5"]),
-            ("t2", "ann", "none", []),
-            ("t1", "bob", None, ["1.3"]),
-        ],
-    ),
-    (
-        "id\t1.1\tRepeats steps\t2.5\nt1\tx\t\t\nt2\t0\t0\t0\nt3\t\t\t\nt4\tno\tYes\tTRUE\n",
-        "mast",
-        [("t1", "me", None, ["1.1"]), ("t2", "me", "none", []), ("t4", "me", None, ["1.3", "2.5"])],
-    ),
-    (  # one row for each category: together one label
-        "trace;code\nt1;1.1\nt2;2.5\nt1;1.3\n",
-        "mast",
-        [("t1", "me", None, ["1.1", "1.3"]), ("t2", "me", None, ["2.5"])],
-    ),
-    (
-        "trace_id,category,agent,step\nt1,Invented information; guardrails,Surfer,4\n",
-        "agentrx",
-        [("t1", "me", "invention", ["guardrails"])],
-    ),
-    (
-        'id,Rater_1,Rater_2\nt1,"1.1, 2.3",1.1|2.3\n',
-        "mast",
-        [("t1", "Rater_1", None, ["1.1", "2.3"]), ("t1", "Rater_2", None, ["1.1", "2.3"])],
-    ),
-    (  # no part of a cell is lost
-        'id,code\nt1,"Disobeys the task, 99"\nt2,1.1 2.3\nt3,\nt4,"Guardrail, 1"\n',
-        "mast",
-        [],
-    ),
-    ("trace_id,category\nt1,invention\nt1,guardrails\n", "agentrx", []),  # which is decisive?
-]
-
-
-@pytest.mark.parametrize(("text", "rubric", "expected"), SHEETS)
-def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected):
+@pytest.mark.parametrize("case", TABLES["sheets"])
+def test_spreadsheets(annotate_cli, tmp_path, write, case):
+    text, rubric, expected = case["text"], case.get("rubric", "mast"), case["labels"]
     write("sheet.csv", text)
     args = ("labels", "sheet.csv", "--rubric", rubric, "--annotator", "me", "--out", "l.jsonl")
     done = annotate_cli(*args)
     rows = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
     assert [
-        (row["trace_id"], row["annotator"], row.get("primary"), row["secondary"]) for row in rows
+        [row["trace_id"], row["annotator"], row.get("primary"), row["secondary"]] for row in rows
     ] == expected
     assert ("columns not used: cost" in done.err) == ("cost" in text)
     assert ("not labelled yet: t3" in done.out) == ("t3" in text)
@@ -313,18 +174,18 @@ def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected
         ("trace_id,rubric,annotator,primary\nt,mast,a,1.1\n", "takes the file as it is"),
     ],
 )
-def test_files_that_cannot_be_used(annotate_cli: Cli, write, text, words):
+def test_files_that_cannot_be_used(annotate_cli, write, text, words):
     file = write("labels.json" if text[0] in "{[" else "sheet.csv", text)
     done = annotate_cli("labels", file, "--rubric", "mast", "--out", "l.jsonl")
     assert done.code == 2
     assert words in done.err
 
 
-KEPT = yaml.safe_load((Path(__file__).parent / "data" / "kept.yaml").read_text(encoding="utf-8"))
+KEPT = yaml.safe_load((FOLDER / "kept.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case["name"])
-def test_files_as_people_keep_them(annotate_cli: Cli, tmp_path, case):
+def test_files_as_people_keep_them(annotate_cli, tmp_path, case):
     (tmp_path / case["file"]).write_text(case["text"], encoding=case.get("encoding", "utf-8"))
     rubric, options = case.get("rubric", "mast"), case.get("options", ())
     done = annotate_cli("labels", case["file"], "--rubric", rubric, "-o", "out.jsonl", *options)
@@ -343,7 +204,7 @@ def test_files_as_people_keep_them(annotate_cli: Cli, tmp_path, case):
     assert (done.code == 0) == ("labels" in case and done.out.count("\n") == 1)
 
 
-def test_parquet_of_argilla(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_parquet_of_argilla(annotate_cli, tmp_path):
     """Drafts are no labels."""
     answers = {"code.responses": [["1.3", "3.2"], ["1.1"]], "code.responses.users": ["u", "v"]}
     row = {"id": "x", "trace_id": "t", **answers, "code.responses.status": ["submitted", "draft"]}
@@ -380,7 +241,7 @@ class Judge:
 """
 
 
-def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, write) -> None:
+def test_from_labels_to_a_corrected_table(annotate_cli, tmp_path, write):
     """The rules judge has no rule for MAST; the way is the same with any judge."""
     talk = [{"role": "a", "content": "I write it."}, {"role": "b", "content": "I test it."}]
     names = [f"t{n}" for n in range(12)]
@@ -408,9 +269,7 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
     assert corrected["low"] < 1 / 3 < corrected["high"]
 
 
-def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
-    annotate_cli: Cli, tmp_path: Path, write: Callable[..., Path]
-) -> None:
+def test_traces_that_cannot_be_read_are_said_and_have_their_ids(annotate_cli, tmp_path, write):
     write("truth.json", AGENTRX)
     (tmp_path / "traces").mkdir()
     write("traces/t1.json", "{")
@@ -421,15 +280,7 @@ def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
     assert "l.jsonl: 1 of 5 labels written" in done.out
 
 
-def test_a_sheet_in_windows_1252_is_read_with_a_notice(annotate_cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "s.csv").write_bytes(b"trace_id;category;note\nt1;1.1;fr\xfch\n")
-    done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
-    assert (done.code, done.out) == (0, "l.jsonl: 1 of 1 labels written\n")
-    assert "s.csv: not UTF-8 (byte 0xfc in line 2), read as Windows-1252" in done.err
-    assert json.loads((tmp_path / "l.jsonl").read_text())["note"] == "fr\u00fch"
-
-
-def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli, tmp_path):
     """An umlaut of UTF-8 beside a byte that is none."""
     (tmp_path / "s.csv").write_bytes(b"trace_id,category,note\nt\xc3\xbc,1.1,fr\xfch\n")
     done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
@@ -437,7 +288,7 @@ def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: P
     assert "s.csv, line 2: not UTF-8" in done.err
 
 
-def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> None:
+def test_two_annotators_of_one_record_are_compared(annotate_cli, write):
     """By hand: both give "Step repetition" in 1 of 2 traces, the first alone in the other."""
     records = [
         MAD | {"trace_id": n, "annotations": [vote("2.2 Step repetition", True, n == 1)]}
@@ -453,7 +304,7 @@ def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> 
     assert "2 of 6 labels left out: no code for '2.3 Backtracking' (2 labels)" in done.err
 
 
-def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli: Cli, write) -> None:
+def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli, write):
     values = {"severity": {"value": "high"}, "what": {"value": "Repeats steps"}}
     people = [{"user_id": name, "values": values} for name in ("a", "b")]
     write("export.json", [{"id": "t", "fields": {}, "responses": people}])

@@ -1,17 +1,13 @@
 """Published data sets with labels, each from its files to a calibrated table in two commands."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from annotator.labels import LabelFiles
 from annotator.rubrics import load_rubric
-from tests.conftest import Done
 from tests.server import NOTHING, Server, finding
-
-Cli = Callable[..., Done]
 
 
 def talk(n: int) -> list[dict[str, str]]:
@@ -90,7 +86,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("make", "rubric", "code", "agreement", "notes"), WAYS)
-def test_two_commands(annotate_cli: Cli, tmp_path: Path, make, rubric, code, agreement, notes):
+def test_two_commands(annotate_cli, tmp_path, make, rubric, code, agreement, notes):
     labels = make(tmp_path / "traces")
 
     def judge(request):
@@ -114,7 +110,7 @@ def test_two_commands(annotate_cli: Cli, tmp_path: Path, make, rubric, code, agr
     assert "alone" not in text.partition("corrected %")[2]
 
 
-def test_labels_join_by_their_record(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_labels_join_by_their_record(annotate_cli, tmp_path):
     """Files are named as a shell does; every label has the id that its trace has there."""
     make_who_and_when(tmp_path / "traces")
     files = sorted((tmp_path / "traces").rglob("*.json"))
@@ -129,9 +125,7 @@ def test_labels_join_by_their_record(annotate_cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "written"), [("q1", "a/1.json"), ("1", "a/1.json"), ("q9", None)]
 )
-def test_a_record_of_another_file_joins_by_either_id(
-    annotate_cli: Cli, tmp_path: Path, question, written
-):
+def test_a_record_of_another_file_joins_by_either_id(annotate_cli, tmp_path, question, written):
     """A file of the same name with another question is another trace."""
     record = {"question_ID": "q1", "history": talk(1), "mistake_agent": "Coder"}
     (tmp_path / "traces" / "a").mkdir(parents=True)
@@ -145,7 +139,7 @@ def test_a_record_of_another_file_joins_by_either_id(
     assert [row["trace_id"] for row in rows] == ([written] if written else [])
 
 
-def test_labels_of_files_elsewhere_are_noted(tmp_path: Path) -> None:
+def test_labels_of_files_elsewhere_are_noted(tmp_path):
     """A file with the same name as a trace's may be of another data set."""
     make_who_and_when(tmp_path)
     files = LabelFiles([tmp_path / "Hand-Crafted"])

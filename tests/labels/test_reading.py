@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotator.base.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles, Labels, read_labels
@@ -157,62 +158,23 @@ def test_all_codes_that_are_equally_near_are_named(tmp_path):
     assert "no code 'C3', did you mean 'C3a' or 'C3b'?" in problem(file, codes=scheme)
 
 
-SPAN = {"quote": "abc", "source": "outcome", "start": 0, "end": 3}
-WRONG = [
-    (row(skipped=True), PRIMARY, "skipped", "true, but the trace has a label"),
-    (without("primary", skipped=1, note="n"), PRIMARY, "primary", "missing, but note is filled"),
-    (without("primary", skipped=True, note=3), ONE, "note", "found 3, expected a text"),
-    (without("primary", spans=[SPAN]), MANY, "secondary", "missing, but spans is filled"),
-    (row(spans={}), PRIMARY, "spans", "found an object, expected a list of quotes with places"),
-    (row(spans=[SPAN, None]), PRIMARY, "spans", "number 2: expected the texts quote and source"),
-    (row(spans=[SPAN | {"start": "0"}]), PRIMARY, "spans", "the whole numbers start and end"),
-    (row(spans=[SPAN | {"end": 4}]), PRIMARY, "spans", "from 0 to 4, but the quote has 3"),
-    (row(spans=[SPAN | {"code": "zzz"}]), PRIMARY, "spans", "symptoms has no code 'zzz'"),
-    (row(primary="work_overlapp"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
-    (row(primary="zzz"), PRIMARY, "primary", "it has work_overlap, parameter_flow, repetition"),
-    (row(primary=""), PRIMARY, "primary", "empty; write null for none"),
-    (row(primary=3), PRIMARY, "primary", "found 3, expected a list of one code"),
-    (row(primary=["work_overlap", "repetition"]), PRIMARY, "primary", "found 2 codes"),
-    (row(primary=None, secondary=["repetition"]), ONE, "primary", "the main one goes to primary"),
-    (row(secondary=["repetition"]), ONE, "secondary", "one code per trace"),
-    (row(secondary=["work_overlap"]), PRIMARY, "secondary", "is the primary code already"),
-    (row(secondary=["repetition"] * 2), PRIMARY, "secondary", "'repetition' stands in it twice"),
-    (row(secondary="repetition"), PRIMARY, "secondary", "expected a list of codes"),
-    (row(secondary=["none"]), PRIMARY, "secondary", "'none' beside codes"),
-    (without("primary", note="hm"), PRIMARY, "primary", "but note is filled; write none or"),
-    (without("primary", evidence=["a"], note="b"), MANY, "secondary", "evidence and note are"),
-    (without("trace_id"), PRIMARY, "trace_id", "missing"),
-    (without("annotator"), PRIMARY, "annotator", "missing"),
-    (without("rubric"), PRIMARY, "rubric", "missing; write the rubric's id, symptoms say"),
-    (row(evidence="quote"), PRIMARY, "evidence", "expected a list of quotes"),
-    (row(evidence=["q", ""]), PRIMARY, "evidence", "an empty text in the list"),
-    (row(step="late"), PRIMARY, "step", "found 'late'"),
-    (row(note=["n"]), PRIMARY, "note", "found a list, expected a text"),
-    *(
-        (row(confidence=one), PRIMARY, "confidence", "expected a whole number 1 to 5")
-        for one in (0, 6, 2.5, "3", True, float("nan"))
-    ),
-    *(
-        (row(inclusion_probability=one), PRIMARY, "inclusion_probability", "above 0 and at most 1")
-        for one in (0, 1.01, "0.5", False, float("nan"))
-    ),
-    (
-        row(rubric_sha256="b" * 64),
-        PRIMARY,
-        "rubric_sha256",
-        f"another version of the rubric: {'b' * 12}, not {'a' * 12}",
-    ),
-    ([], PRIMARY, "line 2", "found a list, expected an object"),
-]
+WRONG = yaml.safe_load((Path(__file__).parent / "data" / "wrong.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("fields", "codes", "field", "message"), WRONG)
-def test_a_wrong_field_is_named_with_its_place(tmp_path, fields, codes, field, message):
+@pytest.mark.parametrize(("changes", "choice", "field", "message"), WRONG)
+def test_a_wrong_field_is_named_with_its_place(tmp_path, changes, choice, field, message):
     good = row(trace_id="good", annotator="good")
+    fields = {name: value for name, value in row(**changes).items() if value != "missing"}
+    codes = {"one": ONE, "primary": PRIMARY, "many": MANY}[choice]
     text = problem(lines(tmp_path / "l.jsonl", good, fields), codes=codes)
     assert text.startswith(f"{tmp_path / 'l.jsonl'}, line 2: ")
     assert field in text
     assert message in text
+
+
+def test_a_line_that_is_a_list_is_named_with_its_place(tmp_path):
+    text = problem(lines(tmp_path / "l.jsonl", row(), []))
+    assert f"{tmp_path / 'l.jsonl'}, line 2: found a list, expected an object" in text
 
 
 def test_versions_are_not_compared_where_one_is_not_known(tmp_path):

@@ -17,7 +17,7 @@ from annotator.prompts.truncate import (
     select_passages,
     truncate_parts,
 )
-from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics import load_rubric
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
 BUILT_IN = load_rubric("comm_errors")  # quotes from messages, patches and the outcome
@@ -145,9 +145,7 @@ CROWDED = {
 @LAWS
 @given(TRACES, RUBRICS, ROOM)
 @example(CROWDED["300 cut messages"], EVERYTHING, 200_000)
-def test_what_is_shown_and_what_is_left_out_are_the_whole(
-    trace: Trace, rubric: Rubric, most: int
-) -> None:
+def test_what_is_shown_and_what_is_left_out_are_the_whole(trace, rubric, most):
     prompt, whole = render(trace, rubric, most), render(trace, rubric)
     assert not whole.truncated
     all_of_it, parts = texts(trace), shown(prompt)
@@ -168,11 +166,11 @@ def test_what_is_shown_and_what_is_left_out_are_the_whole(
 
 @LAWS
 @given(TRACES, RUBRICS, ROOM)
-def test_a_prompt_is_never_longer_than_asked(trace: Trace, rubric: Rubric, most: int) -> None:
+def test_a_prompt_is_never_longer_than_asked(trace, rubric, most):
     assert len(render(trace, rubric, most).trace_section) <= most
 
 
-def test_a_message_to_many_with_long_names_is_no_longer_than_its_window() -> None:
+def test_a_message_to_many_with_long_names_is_no_longer_than_its_window():
     names = tuple(f"{n}{'x' * 78}" for n in range(12))
     talk = tuple(Message(n, names[0], names, text(f"m{n}", 1_500)) for n in (1, 2))
     trace = replace(a_trace([], [3_000]), messages=talk)
@@ -184,7 +182,7 @@ def test_a_message_to_many_with_long_names_is_no_longer_than_its_window() -> Non
 @pytest.mark.parametrize("windowed", [False, True], ids=["one prompt", "windows"])
 @pytest.mark.parametrize("name", CROWDED)
 @pytest.mark.parametrize("most", [5_000, 20_000, 60_000, 200_000, 330_000])
-def test_many_parts_do_not_add_up_to_more(name: str, most: int, windowed: bool) -> None:
+def test_many_parts_do_not_add_up_to_more(name, most, windowed):
     for rubric in (BUILT_IN, STEPS):
         trace = CROWDED[name]
         prompts = render_windows(trace, rubric, most) if windowed else [render(trace, rubric, most)]
@@ -196,7 +194,7 @@ def test_many_parts_do_not_add_up_to_more(name: str, most: int, windowed: bool) 
 
 @LAWS
 @given(TRACES, RUBRICS, st.integers(0, 3_000))
-def test_nothing_is_cut_if_it_fits(trace: Trace, rubric: Rubric, more: int) -> None:
+def test_nothing_is_cut_if_it_fits(trace, rubric, more):
     whole = render(trace, rubric)
     parts = shown(whole)
     room = len(whole.trace_section) + 20 * len(parts) + sum(map(len, parts)) + more
@@ -210,7 +208,7 @@ CLAIMS = ("message:1", "patch:x0", "outcome", "step:x0:2", "task:x0")
 
 @LAWS
 @given(st.lists(st.integers(600, 5_000), min_size=5, max_size=5), st.integers(2_500, 26_000))
-def test_who_comes_first_gets_all_it_needs(sizes: list[int], most: int) -> None:
+def test_who_comes_first_gets_all_it_needs(sizes, most):
     """The conversation, patches, outcome, steps and tasks, in this order: where something of one is
     missing, no more is left for all that follow than what is not worth showing of it.
     """
@@ -227,7 +225,7 @@ def test_who_comes_first_gets_all_it_needs(sizes: list[int], most: int) -> None:
         assert most - len(prompt.trace_section) < 2_000
 
 
-def test_the_first_and_the_last_messages_are_kept_where_not_all_can_be() -> None:
+def test_the_first_and_the_last_messages_are_kept_where_not_all_can_be():
     trace = a_trace([800] * 60, [800])
     parts = shown(render(trace, BUILT_IN, 12_000))
     kept = [int(name.partition(":")[2]) for name in parts if name.startswith("message:")]
@@ -238,7 +236,7 @@ def test_the_first_and_the_last_messages_are_kept_where_not_all_can_be() -> None
     assert f"{61 - len(kept)} parts" in parts["facts"].head  # the patch is one of them
 
 
-def test_room_that_the_conversation_needs_is_not_given_to_patches() -> None:
+def test_room_that_the_conversation_needs_is_not_given_to_patches():
     trace = CROWDED["400 short messages and a long one"]
     prompt = render(trace, BUILT_IN, 60_000)
     patch = len(trace.patches["x0"]) - prompt.truncated["patch:x0"]
@@ -262,9 +260,7 @@ def numbers(prompt: Prompt, *, full: bool = False) -> list[int]:
 @given(TRACES, RUBRICS, st.integers(4_000, 12_000))
 @example(a_trace([200] * 60, []), BUILT_IN, 5_000)
 @example(a_trace([300, 300, 3_300, 300], []), BUILT_IN, 5_000)
-def test_windows_show_every_message_in_order_and_in_full(
-    trace: Trace, rubric: Rubric, most: int
-) -> None:
+def test_windows_show_every_message_in_order_and_in_full(trace, rubric, most):
     prompts = render_windows(trace, rubric, most)
     least = (most - 1_000) // 2 - 200  # room for a conversation, whatever else there is
     seen: set[int] = set()
@@ -287,13 +283,13 @@ def test_windows_show_every_message_in_order_and_in_full(
 @given(st.lists(SIZES, min_size=2, max_size=30), st.integers(4_000, 12_000))
 @example([300, 300, 3_300, 300], 5_000)
 @example([400, 2_900], 5_000)
-def test_every_window_shows_something_new(sizes: list[int], most: int) -> None:
+def test_every_window_shows_something_new(sizes, most):
     prompts = render_windows(a_trace(sizes, []), BUILT_IN, most)
     ends = [numbers(prompt)[-1] for prompt in prompts]
     assert ends == sorted(set(ends)), "a window that lies within the one before: a call for nothing"
 
 
-def test_a_window_says_which_one_it_is_and_what_else_is_missing() -> None:
+def test_a_window_says_which_one_it_is_and_what_else_is_missing():
     trace = a_trace([1_000] * 12, [9_000], 500)
     prompts = render_windows(trace, BUILT_IN, 8_000)
     assert len(prompts) > 2
@@ -311,7 +307,7 @@ def test_a_window_says_which_one_it_is_and_what_else_is_missing() -> None:
 
 
 @pytest.mark.parametrize("most", [4_000, 9_000])
-def test_no_text_can_say_that_something_was_left_out(most: int) -> None:
+def test_no_text_can_say_that_something_was_left_out(most):
     """The line carries the tag, and a text that holds the tag of its own prompt changes it."""
     line = "\n[[{} 77 characters left out here]]\nforged tail\n"
     forged = "0" * 32
@@ -325,7 +321,7 @@ def test_no_text_can_say_that_something_was_left_out(most: int) -> None:
         forged = tag
 
 
-def test_a_rule_of_a_task_is_kept_where_what_all_are_told_has_one_alike() -> None:
+def test_a_rule_of_a_task_is_kept_where_what_all_are_told_has_one_alike():
     protocol = f"---\n\n{'Send the diff. ' * 20}"
     tasks = {"a": f"One\n\n{protocol}", "b": f"Two\n\n---\n\nThree\n\n{protocol}"}
     trace = replace(a_trace([10], []), read_tasks=lambda: tasks)
@@ -338,7 +334,7 @@ def a_part(name: str, kind: str, length: int) -> PromptPart:
     return PromptPart(name, kind, text(name, length))
 
 
-def test_a_share_is_no_limit_where_others_leave_room() -> None:
+def test_a_share_is_no_limit_where_others_leave_room():
     parts = [a_part("message:1", "messages", 500), a_part("outcome", "outcome", 20_000)]
     shown, missing = truncate_parts(parts, 10_000, AROUND_QUOTES)
     assert missing.keys() == {"outcome"}
@@ -349,7 +345,7 @@ def test_a_share_is_no_limit_where_others_leave_room() -> None:
     ("line", "shown"),
     [("error " + "x" * 3_000, 1_000), ("x" * 994 + " error", 1_001), ("x" * 995 + " error", 0)],
 )
-def test_of_a_long_line_of_a_report_the_beginning_tells_and_is_shown(line: str, shown: int) -> None:
+def test_of_a_long_line_of_a_report_the_beginning_tells_and_is_shown(line, shown):
     well = "all is well with this\n" * 200
     part = select_passages(PromptPart("outcome", "outcome", f"{well}{line}\n{well}"))
     assert sum(len(piece.replace(well[:22], "")) for piece, _ in part.pieces) == shown
@@ -358,9 +354,7 @@ def test_of_a_long_line_of_a_report_the_beginning_tells_and_is_shown(line: str, 
 @pytest.mark.parametrize(
     ("absences", "related"), [((), []), (("after",), range(13, 21)), (("anywhere",), range(1, 21))]
 )
-def test_all_in_which_something_missing_could_stand_is_related(
-    absences: tuple[str, ...], related: range
-) -> None:
+def test_all_in_which_something_missing_could_stand_is_related(absences, related):
     parts = [a_part(f"message:{n}", "messages", 100) for n in range(1, 21)]
     kinds = {
         part.id: part.kind for part in mark_priorities(parts, [("message:10", 0, 9)], absences)

@@ -14,19 +14,6 @@ RUBRICS = ("comm_errors", "symptoms")
 
 
 @pytest.fixture
-def labels(shared_data):
-    file = shared_data / "labels" / "cooperbench_dev.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no labels in {shared_data}")
-    return file
-
-
-@pytest.fixture
-def rows(labels):
-    return [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture
 def own(labels, tmp_path):
     """The labels in a folder that can be written: the ledger stands beside them."""
     file = tmp_path / "labels.jsonl"
@@ -35,11 +22,8 @@ def own(labels, tmp_path):
 
 
 @pytest.fixture
-def run(annotate_cli, shared_data, tmp_path):
+def run(annotate_cli, logs, tmp_path):
     """The rules judge on all real runs, by both rubrics."""
-    logs = shared_data / "cooperbench" / "logs"
-    if not logs.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
     options = [x for name in RUBRICS for x in ("--rubric", name)]
     done = annotate_cli(logs, *options, "--out", "out", "--quiet")
     assert done.code == 0, done.err
@@ -67,7 +51,7 @@ def kappa_of(one, other):
 def test_two_annotators(annotate_cli, own, rows, rubric, kappa):
     """As the data's README says."""
     done = annotate_cli(
-        *("calibrate", "-v", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json"),
+        *("calibrate", "-v", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json")
     )
     assert done.code == 0, done.err
     [found] = json.loads(done.out)

@@ -6,25 +6,12 @@ The files are read here with nothing of the package, so that a fault of its read
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 from annotator.rubrics.annotations import Annotation
-from tests.conftest import Done, annotations, set_model
+from tests.conftest import annotations, set_model
 from tests.server import NOTHING, Part, Reply, Request, Server, finding
-
-Cli = Callable[..., Done]
-
-
-@pytest.fixture
-def logs(shared_data: Path) -> Path:
-    folder = shared_data / "cooperbench" / "logs"
-    if not folder.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
-    return folder
 
 
 def source_text(logs: Path, trace_id: str, source: str) -> str | None:
@@ -66,7 +53,7 @@ def coop(found: dict[tuple[str, str], Annotation], rubric: str) -> list[Annotati
     return [one for (trace, r), one in found.items() if r == rubric and "/coop/" in trace]
 
 
-def test_the_rules_judge_labels_every_run(annotate_cli: Cli, logs: Path, tmp_path: Path) -> None:
+def test_the_rules_judge_labels_every_run(annotate_cli, logs, tmp_path):
     done = annotate_cli(
         logs, "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out", "--quiet"
     )
@@ -149,7 +136,7 @@ MEANT = {
 }
 
 
-def test_a_judge_that_does_everything_wrong(annotate_cli: Cli, logs: Path, tmp_path: Path) -> None:
+def test_a_judge_that_does_everything_wrong(annotate_cli, logs, tmp_path):
     tried: set[str] = set()
     kinds: dict[str, str] = {}
 

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import zlib
-from pathlib import Path
 from typing import Any
 
 from annotator.rubrics.annotations import read_annotations
@@ -24,9 +23,7 @@ def text_of(trace: dict[str, Any], source: str) -> str:
     return texts[kind]
 
 
-def test_every_finding_of_the_real_runs_is_in_the_page_in_its_place(
-    shared_data: Path, tmp_path: Path
-) -> None:
+def test_every_finding_of_the_real_runs_is_in_the_page_in_its_place(shared_data, tmp_path):
     both = ("--rubric", "comm_errors", "--rubric", "symptoms")
     tool("run", shared_data / "cooperbench", *both, "--out", "run", cwd=tmp_path)
     tool("report", "run", "--format", "html", cwd=tmp_path)

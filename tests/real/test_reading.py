@@ -10,15 +10,14 @@ from annotator.traces import Trace, Unreadable, count_traces, read_traces
 
 
 @pytest.fixture(scope="module")
-def runs(shared_data):
+def runs(logs):
     """Return what is found below the real runs' logs; their texts take some ten megabytes."""
-    return list(read_traces([str(shared_data / "cooperbench" / "logs")]))
+    return list(read_traces([str(logs)]))
 
 
 @pytest.fixture(scope="module")
-def files(shared_data):
+def files(logs):
     """Return each run's folder by its trace id, found without the readers."""
-    logs = shared_data / "cooperbench" / "logs"
     return {
         path.parent.relative_to(logs).as_posix(): path.parent for path in logs.rglob("result.json")
     }
@@ -39,8 +38,8 @@ def test_nothing_about_them_is_a_problem(runs):
     assert {run.id: run.problems for run in runs if run.problems} == {}
 
 
-def test_count_agrees(shared_data, runs):
-    assert count_traces([str(shared_data / "cooperbench" / "logs")]) == len(runs)
+def test_count_agrees(logs, runs):
+    assert count_traces([str(logs)]) == len(runs)
 
 
 def test_every_agent_has_a_patch_and_it_is_its_own(runs, files):
@@ -114,38 +113,25 @@ def test_trajectories_and_tasks_can_be_read(runs, files):
         assert all(run.tasks.values()), run.id
 
 
-def test_magentic_traces(shared_data):
-    found = list(read_traces([str(shared_data / "agentrx" / "traces")]))
+def test_magentic_one(shared_data):
+    """AgentRx's traces: every item a message, the human no agent, names without what they say. An
+    empty file is the only one that should hold a trace and does not.
+    """
+    folder = shared_data / "agentrx" / "traces"
+    found = list(read_traces([str(folder)]))
+    reasons = [one.reason.partition(": ")[2] for one in found if isinstance(one, Unreadable)]
+    assert reasons == ["empty file"]
     traces = [one for one in found if isinstance(one, Trace)]
     assert len(traces) == 58
     assert {one.format for one in traces} == {"magentic-one"}
     for one in traces:
         given = load(Path(one.path))
-        assert len(one.messages) == len(given), one.id
-        assert one.messages[0].text == given[0]["content"], one.id
-    # An empty file is the only one that should hold a trace and does not.
-    assert [one.reason.partition(": ")[2] for one in found if isinstance(one, Unreadable)] == [
-        "empty file"
-    ]
-
-
-def test_magentic_one(shared_data):
-    """AgentRx's traces: every item a message, the human no agent, names without what they say."""
-    folder = shared_data / "agentrx" / "traces"
-    items = {
-        path.name: load(path) for path in folder.glob("*.json") if isinstance(load(path), list)
-    }
-    traces = {item.id: item for item in read_traces([str(folder)]) if isinstance(item, Trace)}
-    assert {name: len(trace.messages) for name, trace in traces.items()} == {
-        name: len(value) for name, value in items.items()
-    }
-    for name, trace in traces.items():
-        roles = [item["role"] for item in items[name]]
+        assert [message.text for message in one.messages] == [item["content"] for item in given]
+        roles = [item["role"] for item in given]
         humans = [n for n, role in enumerate(roles, 1) if role == "human"]
-        assert [m.n for m in trace.messages if m.author == "human"] == humans
+        assert [m.n for m in one.messages if m.author == "human"] == humans
         names = {role.partition(" (")[0] for role in roles} - {"human", "ComputerTerminal"}
-        assert set(trace.agents) == names
-    assert len(traces) == 58
+        assert set(one.agents) == names
 
 
 def test_ag2_records(shared_data):

@@ -3,7 +3,6 @@
 The bounds are what the judge has to reach. What it does reach is in docs/reference/judges.md.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -20,14 +19,6 @@ from tests.conftest import ROOT
 from tests.real.test_calibration import kappa_of, primaries
 
 RUBRICS = {name: load_rubric(name) for name in ("comm_errors", "symptoms", "emergent")}
-
-
-@pytest.fixture(scope="session")
-def logs(shared_data):
-    folder = shared_data / "cooperbench" / "logs"
-    if not folder.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -52,14 +43,6 @@ def verdicts(runs):
         for name, rubric in RUBRICS.items()
         for trace_id, trace in runs.items()
     }
-
-
-@pytest.fixture(scope="session")
-def rows(shared_data):
-    file = shared_data / "labels" / "cooperbench_dev.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no labels in {shared_data}")
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def decided(rows, verdicts, runs, rubric):

@@ -60,10 +60,7 @@ def cluster_variance(u):
 
 
 @pytest.fixture
-def run(annotate_cli, shared_data, tmp_path):
-    logs = shared_data / "cooperbench" / "logs"
-    if not logs.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
+def run(annotate_cli, logs, tmp_path):
     done = annotate_cli(logs, "--rubric", "symptoms", "--out", "out", "--quiet")
     assert done.code == 0, done.err
     decided = [
@@ -127,12 +124,8 @@ def test_a_plain_table(annotate_cli, run, traces):
 
 
 @pytest.fixture
-def people(shared_data, traces, tmp_path):
+def people(rows, traces, tmp_path):
     """The gold labels of those traces, every code but the three as none; and their file."""
-    file = shared_data / "labels" / "cooperbench_dev.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no labels in {shared_data}")
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
     gold = {
         row["trace_id"]: row["primary"] if row["primary"] in CODES else "none"
         for row in rows

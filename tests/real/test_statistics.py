@@ -8,14 +8,6 @@ import pytest
 MERGED = {"clean": "conflict-free", "identical": "conflict-free", "conflicts": "conflict"}
 
 
-@pytest.fixture(scope="session")
-def logs(shared_data):
-    folder = shared_data / "cooperbench" / "logs"
-    if not folder.is_dir():
-        pytest.skip(f"no CooperBench logs in {shared_data}")
-    return folder
-
-
 @pytest.fixture
 def found(logs, annotate_cli):
     done = annotate_cli("stats", logs, "--format", "json")

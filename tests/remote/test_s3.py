@@ -1,7 +1,6 @@
 """URLs, over HTTP, against a real S3 server on this machine."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -17,7 +16,7 @@ moto = pytest.importorskip("moto.server", reason="moto[server] is not installed"
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -26,7 +25,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def store(address: str, tmp_path: Path, monkeypatch: Any) -> Any:
+def store(address, tmp_path, monkeypatch):
     """The files of a bucket ``lab`` that has nothing in it but the example traces."""
     environment = {
         "AWS_ENDPOINT_URL": address,
@@ -48,14 +47,14 @@ def store(address: str, tmp_path: Path, monkeypatch: Any) -> Any:
 
 
 @pytest.fixture
-def fetched(monkeypatch: Any) -> list[str]:
+def fetched(monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(remote, "on_fetch", lines.append)
     return lines
 
 
 @pytest.fixture
-def cli(annotate_cli: Any) -> Any:
+def cli(annotate_cli):
     """The command line: returns its exit code, stdout and stderr."""
 
     def call(*words: object) -> tuple[int, str, str]:
@@ -78,9 +77,7 @@ def annotations(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_traces_at_a_url_are_judged_as_those_on_the_disk(
-    store: Any, cli: Any, tmp_path: Path
-) -> None:
+def test_traces_at_a_url_are_judged_as_those_on_the_disk(store, cli, tmp_path):
     there = judge(cli, "s3://lab/traces", tmp_path / "there")
     here = judge(cli, str(EXAMPLES), tmp_path / "here")
     assert annotations(there) == annotations(here)
@@ -89,9 +86,7 @@ def test_traces_at_a_url_are_judged_as_those_on_the_disk(
     assert all(path.startswith("s3://lab/traces") for path in paths), paths
 
 
-def test_a_second_reading_fetches_what_is_new_and_drops_what_is_gone(
-    store: Any, fetched: list[str]
-) -> None:
+def test_a_second_reading_fetches_what_is_new_and_drops_what_is_gone(store, fetched):
     store.pipe({f"lab/t/{n}.json": b'[{"role":"user","content":"a%d"}]' % n for n in range(3)})
     assert len(load_traces("s3://lab/t")) == 3
     assert fetched.pop().startswith("s3://lab/t: 3 objects")
@@ -104,7 +99,7 @@ def test_a_second_reading_fetches_what_is_new_and_drops_what_is_gone(
     assert fetched.pop().startswith("s3://lab/t: 1 objects")
 
 
-def test_a_copy_that_was_changed_here_is_fetched_again(store: Any, tmp_path: Path) -> None:
+def test_a_copy_that_was_changed_here_is_fetched_again(store, tmp_path):
     store.pipe("lab/t.json", b'[{"role":"user","content":"there"}]')
     list(load_traces("s3://lab/t.json"))
     (tmp_path / "copies/s3/lab/t.json").write_text('[{"role":"user","content":"here"}]')
@@ -112,7 +107,7 @@ def test_a_copy_that_was_changed_here_is_fetched_again(store: Any, tmp_path: Pat
     assert trace.messages[0].text == "there"
 
 
-def test_a_glob_names_objects(store: Any) -> None:
+def test_a_glob_names_objects(store):
     for name in ("a1", "a2", "b1"):
         store.pipe(f"lab/g/{name}.json", b'[{"role":"user","content":"x"}]')
     assert [trace.id for trace in load_traces("s3://lab/g/a*.json")] == ["a1.json", "a2.json"]
@@ -121,9 +116,7 @@ def test_a_glob_names_objects(store: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["../../../../up.json", "a/../../../up.json", "/up.json", "x//y"])
-def test_an_odd_key_is_skipped_and_never_leaves_the_copy(
-    store: Any, fetched: list[str], tmp_path: Path, key: str
-) -> None:
+def test_an_odd_key_is_skipped_and_never_leaves_the_copy(store, fetched, tmp_path, key):
     for name in ("good.json", key):
         _put(store, f"h/{name}", b'[{"role":"user","content":"x"}]')
     assert [trace.id for trace in load_traces("s3://lab/h")] == ["good.json"]
@@ -139,15 +132,13 @@ def _put(store: Any, key: str, body: bytes) -> None:
 
 
 @pytest.fixture
-def run(store: Any, cli: Any, tmp_path: Path) -> str:
+def run(store, cli, tmp_path):
     """A run that was judged here and copied to the bucket."""
     store.put(str(judge(cli, "s3://lab/traces", tmp_path / "run")), "lab/run", recursive=True)
     return "s3://lab/run"
 
 
-def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
-    run: str, store: Any, cli: Any, tmp_path: Path
-) -> None:
+def test_every_command_reads_a_run_at_a_url_and_writes_to_one(run, store, cli, tmp_path):
     labels = EXAMPLES.parent / "labels.jsonl"
     commands = {
         ("report", run): "table.txt",
@@ -173,9 +164,7 @@ def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
         assert cli(*command)[0] == 0
 
 
-def test_shards_that_stand_in_a_store_are_a_run_unmerged(
-    store: Any, cli: Any, tmp_path: Path
-) -> None:
+def test_shards_that_stand_in_a_store_are_a_run_unmerged(store, cli, tmp_path):
     for shard in ("1/3", "3/3"):
         judge(cli, str(EXAMPLES), tmp_path / "run", "--shard", shard)
     store.put(str(tmp_path / "run"), "lab/run", recursive=True)
@@ -190,7 +179,7 @@ def test_shards_that_stand_in_a_store_are_a_run_unmerged(
     assert "s3://lab/run" in err
 
 
-def test_what_is_there_is_not_replaced_by_a_sheet(run: str, cli: Any) -> None:
+def test_what_is_there_is_not_replaced_by_a_sheet(run, cli):
     sheet = ("sample", run, "-n", "3", "--uniform", "--out", "s3://lab/out/sheet.csv")
     code, _, err = cli(*sheet)
     assert code == 0, err
@@ -199,7 +188,7 @@ def test_what_is_there_is_not_replaced_by_a_sheet(run: str, cli: Any) -> None:
     assert "is there already" in err
 
 
-def test_a_run_is_named_by_its_url(run: str) -> None:
+def test_a_run_is_named_by_its_url(run):
     opened = open_run(run)
     assert str(opened) == run
     assert len(list(opened.annotations())) == 17
@@ -223,9 +212,7 @@ def test_a_run_is_named_by_its_url(run: str) -> None:
         (("report", "s3://lab/run", "--format", "dataset", "--out", "s3://lab/d"), "a folder is"),
     ],
 )
-def test_errors_name_the_url_and_the_reason(
-    run: str, cli: Any, command: tuple[str, ...], says: str
-) -> None:
+def test_errors_name_the_url_and_the_reason(run, cli, command, says):
     code, _, err = cli(*command)
     assert code == 2
     assert says in err
@@ -233,7 +220,7 @@ def test_errors_name_the_url_and_the_reason(
     assert "Traceback" not in err
 
 
-def test_a_store_that_does_not_answer(store: Any, monkeypatch: Any) -> None:
+def test_a_store_that_does_not_answer(store, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()

@@ -17,13 +17,7 @@ from hypothesis import strategies as st
 from annotator.base.normalize import normalize_text
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Quote, Verdict
-from annotator.rubrics.evidence import (
-    check_verdict,
-    describe_gap,
-    locate,
-    parse_source_id,
-    verify,
-)
+from annotator.rubrics.evidence import check_verdict, describe_gap, locate, parse_source_id, verify
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
 TABLES = yaml.safe_load(Path(__file__).with_name("evidence.yaml").read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 """The lint, differences, imports and rubrics that extend others."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -32,65 +33,20 @@ def make(**changes):
     return Rubric.model_validate(fields | changes)
 
 
-# Ten rubrics that can be used and are broken, and what is said of each.
-BROKEN = {
-    "a text that is not written yet": (
-        {"codes": [code(definition="TODO: say what it is")]},
-        "codes.C1.definition: 'TODO' is left in it",
-    ),
-    "the template's sentence": (
-        {"codes": [code(definition="What has to be the case.")]},
-        "codes.C1.definition: still the template's sentence",
-    ),
-    "two codes of one definition": (
-        {"codes": [code(), code("C2", definition="what  C1 is.")]},
-        "codes C1, C2: equal in definition",
-    ),
-    "two codes of one name": (
-        {"codes": [code(name="Late"), code("C2", name="late")]},
-        "codes C1, C2: equal in name",
-    ),
-    "an example with too few quotes": (
-        {"min_quotes": 2, "codes": [code(example={"quotes": ["one"], "why": "so"})]},
-        "codes.C1.example: 1 quotes, and a finding needs 2",
-    ),
-    "a code that does not exist": (
-        {"instructions": "If both fit, C3 before C1."},
-        "instructions: 'C3' looks like a code, and there is none of that id",
-    ),
-    "a misspelled code": (
-        {
-            "instructions": "work_overlaps goes first.",
-            "codes": [code("work_overlap"), code("broken_word")],
-        },
-        "instructions: 'work_overlaps' looks like a code, and there is none of that id,"
-        " did you mean 'work_overlap'?",
-    ),
-    "authors of what nobody wrote": (
-        {"codes": [code(places=[["messages"], ["outcome"]], authors="different")]},
-        "codes.C1: authors: nobody is the author of a quote from outcome",
-    ),
-    "messages apart where one is asked for": (
-        {"codes": [code(places=[["messages"], ["patches"]], separate_messages=True)]},
-        "codes.C1: separate_messages: fewer than two places take a message",
-    ),
-    "a source that no place takes": (
-        {"codes": [code(must_quote=["patches"], places=[["messages"], ["outcome"]])]},
-        "codes.C1: must_quote asks for patches, and no place takes one",
-    ),
-    "a prompt that is too long": (
-        {"instructions": "Word by word. " * 1400},
-        "the prompt has about 4900 tokens without a trace, each time it is sent",
-    ),
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("lint.yaml").read_text(encoding="utf-8"))
+BROKEN, ADAMAST, MAST_LINT = (TABLES[name] for name in ("broken", "adamast", "mast_lint"))
 
 
 @pytest.mark.parametrize(("changes", "warning"), BROKEN.values(), ids=BROKEN)
 def test_broken(changes, warning):
-    rubric = make(**changes)
-    prompt = rubric.instructions * (2 if "Word by word" in rubric.instructions else 1)
-    warnings = list(lint(rubric, prompt))
-    assert warnings == [warning.replace("4900", "9800")]
+    codes = {"codes": [code(name, **its) for name, its in changes.get("codes", {"C1": {}}).items()]}
+    rubric = make(**changes | codes)
+    assert list(lint(rubric, rubric.instructions)) == [warning]
+
+
+def test_a_prompt_that_is_too_long():
+    [warning] = lint(make(), "Word by word. " * 2800)
+    assert warning == "the prompt has about 9800 tokens without a trace, each time it is sent"
 
 
 @pytest.mark.parametrize("name", [path.stem for path in list_built_in()])
@@ -131,48 +87,6 @@ def test_difference():
 
 
 # --- imports
-
-
-ADAMAST = {
-    "schema_version": 1,
-    "display_name": "Baking failures",
-    "domain": "Bakeries",
-    "codes": [
-        {
-            "id": "A.1",
-            "name": "Burnt",
-            "description": "The bread is black.",
-            "category": "A",
-            "when_to_use": "The oven was too hot.",
-            "when_not_to_use": "It is rye.",
-        },
-        {
-            "id": "B.1",
-            "name": "Unchecked",
-            "description": "Nobody tasted it.",
-            "category": "B",
-            "applies_to_role": "taster",
-            "examples": ["Sold at once."],
-        },
-    ],
-}
-MAST_LINT = """
-version: "0.1.0"
-taxonomy: OVEN
-categories:
-  - {id: F1, name: Heat}
-failure_modes:
-  - id: FM-1.1
-    name: Burnt
-    category: F1
-    operational_definition: >
-      The bread is
-      black.
-    signals: ["smoke", "a smell."]
-    positive_example: It smokes.
-    near_miss: It is rye.
-    confused_with: [FM-1.2]
-"""
 
 
 def test_adamast(tmp_path):
@@ -247,23 +161,7 @@ def test_extends_a_built_in_rubric(tmp_path):
     assert rubric.min_quotes == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("extends: nothing\nid: a\nversion: 1\n", "mine.yaml: extends: no rubric 'nothing'"),
-        ("extends: mine.yaml\nid: a\nversion: 1\n", "extends this one in turn"),
-        ("extends: mast\nversion: 1\n", "id: missing"),
-        ("extends: mast\nid: a\n", "version: missing"),
-        ("extends: mast\nid: a\nversion: 1\ncodes: x\n", "expected a list of codes"),
-        (
-            "extends: mast\nid: a\nversion: 1\ncodes: [{id: '1.9', remove: true}]\n",
-            "there is no code '1.9'",
-        ),
-        ("extends: mast\nid: a\nversion: 1\ncodes: [{id: new}]\n", "new.name: "),
-        ("extends: mast\nid: a\nversion: 1\ncodes: [{id: [x]}]\n", "expected a list of codes"),
-        ("extends: base.yaml\nid: a\nversion: 1\n", "base.yaml: id: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), TABLES["extends"])
 def test_wrong_extends(tmp_path, text, reason):
     (tmp_path / "base.yaml").write_text("{}")
     (tmp_path / "mine.yaml").write_text(text)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,12 +22,10 @@ import pytest
 from annotator import Claim, Quote, Trace, Verdict, judge_lines, load_rubric, load_traces
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.traces.lines import dump_trace, load_trace
-from tests.conftest import EXAMPLES, ROOT, Done, set_model
+from tests.conftest import EXAMPLES, ROOT, set_model
 from tests.runs.test_shards import judgements
 from tests.server import NOTHING, Reply, Server, finding
 
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 STRICT = set_model(mode="strict")
 USAGE = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
 CENT = Reply(answer=NOTHING.answer, more={"usage": USAGE})  # at a price of 1
@@ -65,7 +63,7 @@ def _pickled(data: bytes) -> object:
 
 
 @pytest.fixture
-def threads() -> Iterator[type[Threads]]:
+def threads():
     yield Threads
     Threads.broken = 0
     Threads.jobs.clear()

@@ -3,20 +3,17 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from annotator.rubrics.annotations import Annotation
-from tests.conftest import Done, read_overview, set_model
+from tests.conftest import read_overview, set_model
 from tests.judges.ask import RIGHT
 from tests.runs.test_run import annotations, llm, statuses
 from tests.server import Reply, Request, Responder, Server, finding
 
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 ARGS = ("logs", "--rubric", "comm_errors")
 ONE_CALL = ("--concurrency", "1", *set_model(mode="tools", reasks=0))
 

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,27 +17,22 @@ from pathlib import Path
 
 import pytest
 
+from annotator.base.files import LineLog
 from annotator.judges.llm.judge import LLMJudge
-from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.manifest import make_manifest
 from annotator.runs.store import RunDirectory
-from annotator.traces import Trace, read_traces
 from tests.conftest import (
     ROOT,
     TALK,
-    Done,
     annotations,
+    limit_file_size,
     run_name,
     set_model,
     write_judge_file,
     write_run,
 )
 from tests.server import NOTHING, Reply, Request, Responder, Server, finding
-
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 RIGHT = finding("C1b", ("message:1", "Which field holds the unit?"), ("message:2", TALK[1][1]))
 
@@ -334,34 +328,21 @@ def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(annotate_cli, runs, 
 
 
 def test_two_processes_cannot_write_one_run(annotate_cli, runs, tmp_path):
-    with Server() as server:
-        server.responder = first(5, server)
-        args = (str(runs(9)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
-        process = start(*args, "--out", "out", cwd=tmp_path)
-        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 2)
-        done = annotate_cli(*args, "--out", "out", "--resume")
-        process.kill()
-        process.communicate()
-    assert done.code == 2
-    assert "another process is writing" in done.err
+    args = (runs(2), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    with LineLog(tmp_path / "out" / "annotations.jsonl"):  # as another process holds it
+        done = annotate_cli(*args, "--resume")
+    assert (done.code, "another process is writing" in done.err) == (2, True)
+    assert annotate_cli(*args, "--resume").code == 0
 
 
 def test_a_full_disk_is_one_line_and_the_run_can_go_on(annotate_cli, runs, tmp_path):
-    logs = runs(30)
-
-    def limit() -> (
-        None
-    ):  # the same error path as a full disk: a write that takes a part, then fails
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
-
-    args = (str(logs), "--rubric", "symptoms", "--out", "out")
-    process = start(*args, cwd=tmp_path, preexec_fn=limit)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (2, "")
-    assert "Traceback" not in err
-    assert "cannot write out/annotations.jsonl: File too large" in err
-    assert "go on with --resume" in err
+    args = (runs(30), "--rubric", "symptoms", "--out", "out")
+    with limit_file_size(8192):
+        done = annotate_cli(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "cannot write out/annotations.jsonl: File too large" in done.err
+    assert "go on with --resume" in done.err
     data = (tmp_path / "out" / "annotations.jsonl").read_bytes()
     assert data.endswith(b"\n")
     kept = data.count(b"\n")
@@ -518,25 +499,6 @@ def test_a_folder_that_can_be_read_again_is_no_failure_any_more(
     assert len(annotations(tmp_path / "out")) == 3
 
 
-def test_an_unreadable_file_fails_its_trace_only(annotate_cli, runs, tmp_path):
-    runs(2)
-    conversation = tmp_path / run_name(1) / "conversation.json"
-    conversation.unlink()
-    conversation.mkdir()  # root may read any file, so not by its mode
-    os.mkfifo(tmp_path / run_name(2) / "agent3.patch")
-    done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
-    assert done.code in (0, 1)
-    assert "Traceback" not in done.err
-
-
-def test_a_message_of_10_megabytes_is_judged_or_failed(annotate_cli, tmp_path):
-    talk = [("agent1", "word " * 2_000_000), ("agent2", "Yes.")]
-    write_run(tmp_path / run_name(1), talk)
-    done = annotate_cli("logs", "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "out")
-    assert done.code in (0, 1), done.err
-    assert len(annotations(tmp_path / "out")) == 2
-
-
 UNKNOWN = {"mas_name": "Novel", "trace_id": 1, "trace": "A log that nobody can split."}
 PERSON = {"mas_name": "Novel", "trace_id": 2, "trace": [{"role": "user", "content": "Hi."}]}
 
@@ -605,27 +567,6 @@ def test_hostile_names_do_not_reach_the_terminal(annotate_cli, tmp_path):
         assert "\u202e" not in text
 
 
-def true_everywhere(found: Annotation, trace: Trace) -> None:
-    for one in found.findings:
-        for evidence in one.evidence:
-            source = trace.source(evidence.source)
-            assert source is not None
-            assert source.text[evidence.start : evidence.end] == evidence.quote
-
-
-def test_every_accepted_quote_stands_in_its_source(annotate_cli, tmp_path):
-    out = tmp_path / "out"
-    examples = ROOT / "examples" / "traces"
-    args = ("--rubric", "symptoms", "--rubric", "comm_errors", "--out", out)
-    assert annotate_cli(examples, *args).code == 0
-    traces = {one.id: one for one in read_traces([str(examples)]) if isinstance(one, Trace)}
-    found = annotations(out)
-    assert len(found) == 2 * len(traces)
-    assert {one.status for one in found.values()} >= {"labelled", "undecided", "skipped"}
-    for one in found.values():
-        true_everywhere(one, traces[one.trace_id])
-
-
 def test_a_smaller_limit_is_refused(annotate_cli, runs):
     args = (runs(4), "--rubric", "symptoms", "--out", "out")
     annotate_cli(*args, "--limit", "3")
@@ -673,14 +614,6 @@ def test_a_relative_source_is_not_another_one_elsewhere(annotate_cli, tmp_path, 
     assert again.code == 0
 
 
-def test_another_file_in_a_run_folder_changes_nothing(annotate_cli, runs, tmp_path):
-    runs(1)
-    (tmp_path / run_name(1) / "config.json").write_text('{"a": 1}')
-    done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
-    assert len(annotations(tmp_path / "out")) == 1
-    assert "config.json: not a file of the runner" in done.err
-
-
 def test_ctrl_c_is_heard_while_nothing_is_judged(tmp_path):
     record = {"messages": [{"from": "a", "message": "x"}], "attributes": {"passed": True}}
     line = json.dumps(record) + "\n"
@@ -693,23 +626,6 @@ def test_ctrl_c_is_heard_while_nothing_is_judged(tmp_path):
     kept = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
     assert process.returncode == 130
     assert kept < 60_000
-
-
-@pytest.mark.parametrize("url", ["http://me:secret@h:1/v1", "https://h/v1?key=secret"])
-def test_the_manifest_holds_no_password(monkeypatch, url):
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    manifest = make_manifest(
-        rubrics=[load_rubric("symptoms")],
-        judge=LLMJudge(Options("m", url)),
-        sources=["logs"],
-        format="auto",
-        only="rubric",
-        limit=None,
-        concurrency=1,
-        command=f"annotate logs --base-url '{url}' --model m",
-    )
-    assert re.search(r"--base-url '?https?://h(:1)?/v1'? --model m", manifest.command or "")
-    assert "secret" not in json.dumps(manifest.as_dict())
 
 
 ALWAYS = {

@@ -2,9 +2,7 @@
 
 import errno
 import json
-import os
 import shutil
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -13,11 +11,8 @@ import pytest
 from annotator import load_traces, merge, open_run
 from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.traces import Ignored, Shard, parse_shard
-from tests.conftest import EXAMPLES, Done, read_overview, set_model
+from tests.conftest import EXAMPLES, read_overview, set_model
 from tests.server import NOTHING, Reply, Request, Server
-
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 
 def judgements(folder: Path) -> dict[str, object]:
@@ -32,7 +27,7 @@ def judgements(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture
-def judge_shards(annotate_cli: Cli, runs: Runs) -> Callable[..., Path]:
+def judge_shards(annotate_cli, runs):
     """Judge shards of twelve runs by the rules; return the run directory."""
     runs(12)
 
@@ -227,15 +222,6 @@ def test_a_shard_that_cannot_be_looked_into_is_not_left_out(judge_shards, tmp_pa
     for read in (open_run, merge):
         with pytest.raises(AnnotatorError, match="-of-3: Permission denied"):
             read(folder)
-
-
-@pytest.mark.parametrize("file", ["1-of-1/answers.sqlite", "1-of-1/run.json"])
-def test_files_of_a_shard_that_cannot_be_read(judge_shards, tmp_path, file):
-    folder = tmp_path / judge_shards(1, of=1)
-    (folder / "shards" / file).unlink(missing_ok=True)
-    os.mkfifo(folder / "shards" / file)
-    with pytest.raises(AnnotatorError, match=f"{file}: not a regular file"):
-        merge(folder)
 
 
 def test_a_stopped_shard_is_resumed(annotate_cli, runs, tmp_path):

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,12 +26,10 @@ from annotator.rubrics.annotations import (
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
 from tests.calibration.build import make_run, said
-from tests.conftest import TALK, Done, annotations, set_model
+from tests.conftest import TALK, annotations, set_model
 from tests.server import NOTHING, Reply, Request, Server, finding
 
 SYMPTOMS = load_rubric("symptoms")
-Cli = Callable[..., Done]
-Runs = Callable[..., Path]
 
 
 @dataclass(frozen=True)
@@ -267,26 +264,6 @@ def test_samples_of_one_model(annotate_cli, runs, tmp_path):
         assert (one.agreement, one.usage.calls, one.usage.retries) == (0.666667, 4, 1)
 
 
-def test_two_models_and_samples_of_each(annotate_cli, runs, tmp_path):
-    def responder(request: Request) -> Reply:
-        return says({"a": "C1b", "b": ""}[request.body["model"]])
-
-    with Server(responder) as server:
-        more = ("--base-url", server.url, "--model", "a", "--model", "b", "--samples", "2")
-        done = annotate_cli(runs(3), "--rubric", "comm_errors", *more, "--out", "out")
-        assert done.code == 0, done.err
-        as_billed(tmp_path / "out", server)
-        assert len(server.seen) == 3 * 4
-    for one in annotations(tmp_path / "out").values():
-        assert (one.judge, one.status, one.tie) == ("llm:a+b", "undecided", ("C1b", "none"))
-        assert [(vote.judge, vote.sample) for vote in one.votes] == [
-            *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
-        ]
-    assert "0 of 3 traces judged (3 undecided)." in done.out
-    assert "tie: 3 traces undecided" in done.out
-    assert totals(tmp_path / "out")["undecided"] == 3
-
-
 def test_models_at_two_servers_by_a_judge_file(annotate_cli, runs, tmp_path):
     with Server(lambda _: says("C1b")) as one, Server(forms=()) as two:
         file = tmp_path / "judge.yaml"
@@ -425,7 +402,7 @@ def judged_by_two(n: int, first: str, second: str) -> Annotation:
 
 
 @pytest.fixture
-def ten(tmp_path: Path) -> Path:
+def ten(tmp_path):
     """x: six A, four none; y: five A, five none; both alike in 4 + 3 of 10. po = 0.7,
     pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5, kappa = 0.4. A: in 7 traces, in every vote of 4 of them.
     """

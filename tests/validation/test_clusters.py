@@ -133,35 +133,6 @@ def test_undefined():
         json.dumps(found.as_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 2],), "a value must be 0 or 1, not 2"),
-        (([1, 0], ["a"]), "one cluster per item, not 1 for 2"),
-        (([1, 0], ["a", None]), "item 1 has no cluster"),
-        (([1, 0], None, [1]), "one weight per item, not 1 for 2"),
-        (([1, 0], None, [1, 0]), "a weight must be a positive number, not 0"),
-        (([1, 0], None, None, 95), "confidence must be between 0 and 1"),
-        (([1, 0], None, None, 0.95, -1), "least_design_effect must be at least 0"),
-    ],
-)
-def test_bad_input_raises(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        estimate_clustered_share(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("k", "n", "message"),
-    [
-        ([1], [1, 2], "k and n are needed of each cluster, not 1 and 2"),
-        ([3, 1], [2, 2], "k must be between 0 and n in each cluster, not 3 of 2"),
-    ],
-)
-def test_bad_totals_raise(k, n, message):
-    with pytest.raises(ValueError, match=message):
-        estimate_share_of_totals(k, n)
-
-
 ITEMS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4), st.floats(0.1, 50)), min_size=1)
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix as sklearn_matrix
 from sklearn.metrics import precision_recall_fscore_support
@@ -21,6 +21,7 @@ def columns(sets):
     return np.array([[code in one for code in CODES] for one in sets])
 
 
+@settings(max_examples=40)
 @given(ITEMS, st.booleans())
 def test_same_as_scikit_learn(items, weighted):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))
@@ -44,6 +45,7 @@ def test_same_as_scikit_learn(items, weighted):
     json.dumps(found.as_dict(), allow_nan=False)
 
 
+@settings(max_examples=40)
 @given(ITEMS)
 def test_counts_add_up(items):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))
@@ -115,21 +117,6 @@ def test_without_items_all_is_undefined():
     assert score_codes([], [], []).macro.f1.reason == "f1 is defined for no code"
 
 
-@pytest.mark.parametrize(
-    ("codes", "human", "judge", "message"),
-    [
-        (["a", "a"], [], [], "listed twice"),
-        (["a"], [{"a"}], [], "not 1 and 0"),
-        (["a"], [{"a"}], [{"b"}], r"item 0: no such code: \['b'\]"),
-        (["a"], ["a"], [{"a"}], "must be a set of strings, not 'a'"),
-        (["a"], [None], [{"a"}], "not None"),
-    ],
-)
-def test_bad_input_raises(codes, human, judge, message):
-    with pytest.raises(ValueError, match=message):
-        score_codes(codes, human, judge)
-
-
 def test_one_label_each():
     human, judge = ["x", "x", "y", "none"], ["x", "y", "y", "none"]
     found = score_codes(
@@ -149,7 +136,3 @@ def test_confusion_matrix_same_as_scikit_learn():
     wanted = sklearn_matrix(human, judge, labels=labels).tolist()
     assert tabulate_confusion(human, judge, labels) == wanted
     assert tabulate_confusion([], [], ["x"]) == [[0]]
-    with pytest.raises(ValueError, match="'y' is none of"):
-        tabulate_confusion(["x"], ["y"], ["x"])
-    with pytest.raises(ValueError, match="listed twice"):
-        tabulate_confusion(["x"], ["x"], ["x", "x"])

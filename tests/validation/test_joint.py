@@ -116,10 +116,7 @@ def test_codes_found_in_fewer_than_five_tasks_are_not_promised():
 
 @pytest.mark.parametrize(
     ("judged", "labels", "reason"),
-    [
-        (CODES, [], "no human labels"),
-        ({code: [0] for code in CODES}, ["a"], "no judged traces"),
-    ],
+    [(CODES, [], "no human labels"), ({code: [0] for code in CODES}, ["a"], "no judged traces")],
 )
 def test_undefined(judged, labels, reason):
     for estimate in estimate_joint_shares(judged, labels, labels).values():

@@ -35,18 +35,6 @@ def test_expected_half_width_is_one(W, precision, miss_rate, n1, n0):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: predict_half_width(0.5, 0.5, 0.5, -1, 5, 10), "k must be between 0 and n"),
-        (lambda: predict_half_width(0.5, 0.5, 0.5, 5, 5, 0), "N must be above 0"),
-    ],
-)
-def test_bad_input_raises(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
     ("share", "width", "n"),
     [(0.5, 0.05, 381), (0.9, 0.05, 141), (0.9, 0.03, 388), (0.5, 0.6, 1), (0, 0.05, 35)],
 )

@@ -77,23 +77,6 @@ def test_alpha_undefined(ratings, reason):
     assert found.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("ratings", "more", "message"),
-    [
-        ([["a"], ["a", "b"]], {}, r"not \[1, 2\] entries"),
-        ([[float("nan")], ["a"]], {}, "NaN; a missing one must be None"),
-        ([[["a"]], [["a"]]], {}, "must be hashable"),
-        ([["ab"], ["a"]], {"distance": "masi"}, "must be a set of codes, not 'ab'"),
-        ([["a"], ["a"]], {"distance": "interval"}, "no such distance: 'interval'"),
-        ([["a"], ["a"]], {"clusters": []}, "one cluster per item"),
-        ([["a"], ["a"]], {"confidence": 0}, "confidence"),
-    ],
-)
-def test_alpha_refuses(ratings, more, message):
-    with pytest.raises(ValueError, match=message):
-        compute_krippendorff_alpha(ratings, **more)
-
-
 def alpha_by_pairs(ratings, distance):
     """The definition: mean distances within units and over all, pair by pair."""
     units = [[one for one in unit if one is not None] for unit in zip(*ratings, strict=True)]
@@ -135,7 +118,7 @@ def test_interval_is_the_one_of_resampled_units(distance):
     clusters = [item // 3 for item in range(60)]
     found = compute_krippendorff_alpha([first, second], distance=distance, clusters=clusters)
     by_hand = []
-    for _ in range(1000):
+    for _ in range(300):
         drawn = [3 * g + i for g in random.integers(0, 20, 20) for i in range(3)]
         ratings = [[side[i] for i in drawn] for side in (first, second)]
         by_hand.append(compute_krippendorff_alpha(ratings, distance=distance, resamples=1).value)
@@ -220,12 +203,7 @@ def test_retest_of_a_steady_judge():
     assert found.share_unanimous.low < 1
 
 
-def test_retest_refuses():
-    with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
-        measure_retest_agreement([["a"], ["a", 3]])
-
-
-def test_gains_over_another_judge() -> None:
+def test_gains_over_another_judge():
     """By hand. The first judge is right on the first and third of four items: agreement .5, kappa
     0; the second on all. Without one of the items the gain in kappa is 1.5, .6, 1.5 and .6: mean
     1.05, squares .81, so the error is the root of 3/4 * .81. Gains of agreement are 0, 1, 0, 1.
@@ -251,7 +229,7 @@ def test_gains_over_another_judge() -> None:
         (("aaaa", "aaaa", "aaaa"), "wxyz", None, "one label"),
     ],
 )
-def test_gains_without_an_interval(sides, clusters, value, reason) -> None:
+def test_gains_without_an_interval(sides, clusters, value, reason):
     kappa, _ = estimate_gains(*sides, clusters=clusters)
     assert (kappa.value, kappa.low, kappa.high) == (value, None, None)
     assert reason in kappa.reason

@@ -160,15 +160,6 @@ def test_a_single_arm_wins():
     assert (compared.winner, compared.differences, compared.adjusted) == (0, (None,), (None,))
 
 
-@pytest.mark.parametrize(
-    ("arms", "costs", "message"),
-    [([["a"]], None, "2"), ([["a", "b"]], [1, 2], "one cost per arm, not 2 for 1")],
-)
-def test_lengths_that_differ_are_refused(arms, costs, message):
-    with pytest.raises(ValueError, match=message):
-        compare_arms(["a", "b"], arms, costs)
-
-
 def test_the_kappa_of_a_winner_is_too_high_and_the_checked_one_is_not():
     """Six equal arms: right in .7 + .3 / 3 of the traces, by chance in 1/3, so kappa is .70."""
     own, checked = [], []

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from validation.distances import compute_jaccard_distance, compute_masi_distance
@@ -58,6 +58,7 @@ def test_weights_of_sets():
     assert found.exact.method == "wilson_effective"
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(CODES, CODES), min_size=1, max_size=8), st.floats(0.1, 9))
 def test_equal_weights_change_nothing(pairs, weight):
     first, second = [list(side) for side in zip(*pairs, strict=True)]
@@ -88,17 +89,3 @@ def test_sets_undefined():
     assert same.alpha_masi.value is None
     assert same.alpha_masi.reason.startswith("all ratings are the same")
     json.dumps([nothing.as_dict(), same.as_dict()], allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "message"),
-    [
-        ([{"a"}], [], "not 1 and 0"),
-        (["ab"], [{"a"}], "item 0: codes must be a set of strings, not 'ab'"),
-        ([{"a"}], [None], "not None"),
-        ([{"a"}], [{1}], "not {1}"),
-    ],
-)
-def test_sets_refused(first, second, message):
-    with pytest.raises(ValueError, match=message):
-        measure_set_agreement(first, second)

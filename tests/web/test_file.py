@@ -337,20 +337,6 @@ def test_no_file_of_the_pages_can_end_its_own_block(name):
     assert not re.search(r"</(script|style)|<!--", read_asset(name), re.IGNORECASE)
 
 
-def test_runs_side_by_side(tmp_path, visit):
-    write_run(tmp_path / run_name(1))
-    for name in ("one", "two"):
-        tool("logs", "--rubric", "symptoms", "--out", name, cwd=tmp_path)
-    tool("report", "one", "two", "--format", "html", "--out", "both.html", cwd=tmp_path)
-    page = visit((tmp_path / "both.html").as_uri() + "#/traces?run=1")
-    page.wait_for_selector("ol.traces")
-    assert page.locator("ol.traces li").count() == 1
-    page.click("ol.traces a")
-    page.wait_for_selector(".cards.several")
-    heads = page.locator(".cards.several .card header").all_inner_texts()
-    assert ["one" in heads[0], "two" in heads[1]] == [True, True]
-
-
 def test_the_skip_link_stays_on_the_page(report, visit):
     page = visit(f"{report}#/traces")
     page.keyboard.press("Tab")

@@ -103,14 +103,6 @@ def test_primary_secondary_note_skip_and_undo(traces, tmp_path, serve, visit, li
     until(lambda: lines()[0]["primary"] == first)
 
 
-def test_what_is_chosen_no_more_is_withdrawn(page, lines):
-    page.keyboard.press("1")
-    until(lambda: len(lines()) == 1)
-    page.keyboard.press("1")
-    until(lambda: not lines())
-    page.wait_for_selector(".items button.open[aria-current]")
-
-
 def test_a_selection_by_mouse_across_two_messages_is_no_quote(page):
     page.evaluate(
         """() => {

@@ -176,6 +176,7 @@ def test_a_draft_that_is_older_than_the_label_is_gone_and_said_so(traces, serve,
     saved(other)
     press(page, "0")
     page.wait_for_selector("#state.unsaved")
+    assert "another window" in page.inner_text("#state")
     page.reload()
     page.wait_for_selector("#said.error")
     assert "changed elsewhere" in page.inner_text("#said")

@@ -11,7 +11,6 @@ from tests.conftest import write_run
 from tests.web.conftest import Held, label_command, until
 from tests.web.test_label import go_on, labels_in, saved
 
-FIRST = '[data-source="message:1"]'
 CODES = [code.id for code in load_rubric("symptoms").codes]
 
 
@@ -114,24 +113,6 @@ def test_a_file_that_another_program_changed_is_said_and_nothing_is_lost_of_it(
     failing_page.wait_for_selector("#state.unsaved")
     assert "changed by another program" in failing_page.inner_text("#state")
     assert file.read_text() == theirs
-
-
-def test_of_two_windows_the_later_one_does_not_undo_what_it_has_not_seen(
-    traces, serve, visit, lines
-):
-    served = serve(*label_command(traces))
-    page, other = (visit(served.address, refusals=True) for _ in range(2))
-    page.keyboard.press("2")
-    saved(page)
-    other.keyboard.press("0")
-    other.wait_for_selector("#state.unsaved")
-    assert "another window" in other.inner_text("#state")
-    assert [line["primary"] for line in lines()] == ["C1b"]
-    other.reload()
-    other.wait_for_selector('[data-focus="code-C1b"][aria-pressed="true"]')
-    other.keyboard.press("3")
-    saved(other)
-    assert [line["primary"] for line in lines()] == ["C2"]
 
 
 def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(page, lines):

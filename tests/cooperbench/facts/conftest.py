@@ -1,12 +1,10 @@
 """The real runs, read once for all tests of facts."""
 
-from pathlib import Path
-
 import pytest
 
 from annotator.traces import Trace, read_traces
 
 
 @pytest.fixture(scope="session")
-def real_runs(shared_data: Path) -> list[Trace]:
+def real_runs(shared_data):
     return [one for one in read_traces([str(shared_data)]) if isinstance(one, Trace)]

@@ -22,14 +22,14 @@ def names(found: list[Conflict]) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.title)
-def test_pairs(pair: Pair) -> None:
+def test_pairs(pair):
     """Swapped patches give mirrored conflicts."""
     found = conflicts(pair)
     assert names(found) == pair.expected
     assert [mirrored(one) for one in found] == conflicts(pair, swapped=True)
 
 
-def test_a_patch_has_no_conflict_with_an_empty_one_or_itself() -> None:
+def test_a_patch_has_no_conflict_with_an_empty_one_or_itself():
     nothing = parse_patch("")
     for pair in PAIRS:
         for patch in map(parse_patch, (pair.ours, pair.theirs)):
@@ -38,7 +38,7 @@ def test_a_patch_has_no_conflict_with_an_empty_one_or_itself() -> None:
             assert not find_representation_conflicts(patch, patch)
 
 
-def test_the_lines_of_a_use_are_added_by_its_patch_alone() -> None:
+def test_the_lines_of_a_use_are_added_by_its_patch_alone():
     for pair in PAIRS:
         sides = parse_patch(pair.ours), parse_patch(pair.theirs)
         added = [
@@ -54,7 +54,7 @@ def test_the_lines_of_a_use_are_added_by_its_patch_alone() -> None:
                     assert line.text.strip() not in added[1 - n]
 
 
-def test_what_the_fact_of_a_conflict_says_and_quotes() -> None:
+def test_what_the_fact_of_a_conflict_says_and_quotes():
     pair = next(pair for pair in PAIRS if pair.title.startswith("tuples against"))
     trace = run(patches={"a": pair.ours, "b": pair.theirs})
     [fact] = checked(trace, "representation_conflict")
@@ -68,7 +68,7 @@ def test_what_the_fact_of_a_conflict_says_and_quotes() -> None:
     ]
 
 
-def test_many_hunks_have_one_conflict() -> None:
+def test_many_hunks_have_one_conflict():
     hunk = "@@ -{0},0 +{0},2 @@ class A:\n+    def f{0}(self):\n+        self.x = {1}\n"
     texts = [
         "--- a/a.py\n+++ b/a.py\n" + "".join(hunk.format(n * 9 + 1, value) for n in range(3_000))
