@@ -197,33 +197,32 @@ class Codebook:
                 min_quotes=1,
                 quote_from=("messages", "tools", "patches", "outcome"),
                 instructions=_INSTRUCTIONS,
-                codes=tuple(
-                    Code.model_validate(
-                        {
-                            "id": code.id,
-                            "name": code.name,
-                            "definition": code.definition,
-                            "evidence": code.evidence,
-                            **({"not": code.not_} if code.not_ else {}),
-                            **({"example": code.example} if code.example else {}),
-                        }
-                    )
-                    for code in self.codes
-                ),
+                codes=tuple(map(_make_code, self.codes)),
             )
         except ValidationError as error:
-            raise AnnotatorError(self._explain(error)) from error
+            raise AnnotatorError(describe_validation(error)) from error
 
-    def _explain(self, error: ValidationError) -> str:
-        """Return the first problem of a rubric, with the id of its code and the clause."""
-        problem = error.errors(include_url=False)[0]
-        match problem["loc"]:
-            case ("codes", int(n), "id"):
-                rule = "a letter or digit, then at most 63 letters, digits, _, - and ."
-                return f"the id {self.codes[n].id!r}: expected {rule}"
-            case ("codes", int(n), str(clause), *_) if problem["type"] == "string_too_short":
-                return f"{self.codes[n].id}: its {clause} is missing"
-        return describe_validation(error)
+
+def _make_code(code: InducedCode) -> Code:
+    """Return a code of the rubric. Raises :class:`AnnotatorError` for an invalid clause."""
+    texts = {
+        "id": code.id,
+        "name": code.name,
+        "definition": code.definition,
+        "evidence": code.evidence,
+        **({"not": code.not_} if code.not_ else {}),
+        **({"example": code.example} if code.example else {}),
+    }
+    for clause in ("id", "name", "definition", "evidence"):
+        if not texts[clause]:
+            raise AnnotatorError(f"the {clause} of the code {code.id!r} is empty")
+    try:
+        return Code.model_validate(texts)
+    except ValidationError as error:
+        problem = describe_validation(error)
+        if error.errors()[0]["loc"] == ("id",):
+            problem = "an id is a letter or digit, then up to 63 letters, digits, _, - or ."
+        raise AnnotatorError(f"code {code.id!r}: {problem}") from error
 
 
 _INSTRUCTIONS = """\
@@ -316,6 +315,12 @@ def read_decisions(folder: Path) -> tuple[Decision, ...]:
         except ValidationError as error:
             raise AnnotatorError(f"{log}, line {n}: no decision: {line[:80]!r}") from error
     return tuple(decisions)
+
+
+def has_torn_decision(folder: Path) -> bool:
+    """Whether the last line of the log was cut off as it was written."""
+    log = folder / _LOG
+    return log.exists() and bool(read_bounded(log).rpartition(b"\n")[2])
 
 
 def open_codebook(folder: Path) -> Codebook:

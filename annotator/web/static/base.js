@@ -78,7 +78,8 @@ annotator.ask = async function ask(path, body) {
   return value;
 };
 
-annotator.theme = function theme() {
+// Dark or light, as it was chosen before, else as the system has it. Returns what turns it.
+annotator.turnTheme = (function theme() {
   const key = "annotator-theme";
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -93,7 +94,7 @@ annotator.theme = function theme() {
     try { localStorage.setItem(key, next); } catch { /* a file may have no storage */ }
     root.dataset.theme = next;
   };
-};
+})();
 
 // Keys shown in a dialog, by "?".
 annotator.help = function help(rows) {
@@ -103,4 +104,17 @@ annotator.help = function help(rows) {
     h("form", { method: "dialog" }, h("button", "Close")));
   document.body.append(dialog);
   return () => (dialog.open ? dialog.close() : dialog.showModal());
+};
+
+// The head of a page: light or dark, the keys, the link past it. Returns what opens the keys.
+annotator.frame = function frame(rows) {
+  const { $ } = annotator;
+  const open = annotator.help(rows);
+  $("#theme").addEventListener("click", annotator.turnTheme);
+  $("#help").addEventListener("click", open);
+  $(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address names what is on the page, not a place on it
+    $("#main").focus();
+  });
+  return open;
 };
