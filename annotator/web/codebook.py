@@ -94,7 +94,7 @@ class _CodebookPage:
         """Return the rubric as a file to be kept."""
         file = self._folder / "rubric.yaml"
         if not file.exists():
-            raise RequestError(404, "there is no code, and so no rubric")
+            raise RequestError(404, "no code is in the rubric")
         headers = {"Content-Disposition": 'attachment; filename="rubric.yaml"'}
         return Response(file.read_bytes(), headers=headers, media_type="application/yaml")
 

@@ -46,7 +46,7 @@
   function draw() {
     $("#count").textContent = count(book.standing.length, "decision");
     $("#undo").disabled = !book.standing.length;
-    $("#download").hidden = !book.codes.length;
+    $("#download").hidden = !book.codes.some((one) => one.accepted || !one.in_passed);
     const all = [...findings.keys()];
     $("#main").replaceChildren(h("h1", name(book.title, 300)),
       h("p.result", `${count(book.codes.length, "code")}, ${count(all.length, "finding")} in ${tracesOf(all).length.toLocaleString("en")} of ${count(Object.keys(book.traces).length, "trace")}.`),
@@ -61,7 +61,7 @@
   function drawCodes() {
     const link = (id, ...content) => h(`li${id === now ? ".read" : ""}`, h("a.pick", { href: `#/${encodeURIComponent(id)}`, "aria-current": id === now && "true" }, content));
     const shown = inOrder().filter(matches);
-    $("#codes").replaceChildren(...shown.map((one) => link(one.id, name(one.name, 120), one.accepted && h("span.role", "✓ accepted"), h("span.legend", tally(one.findings)))),
+    $("#codes").replaceChildren(...shown.map((one) => link(one.id, name(one.name, 120), one.accepted ? h("span.role", "✓ accepted") : one.in_passed && h("span.role", "also in passed runs"), h("span.legend", tally(one.findings)))),
       link("", `without a code (${book.uncoded.length})`), ...(shown.length ? [] : [h("li.none", words ? "No code matches the filter." : "No code is left.")]));
   }
 
@@ -73,7 +73,7 @@
     const one = find(now);
     const act = (key, label) => h("button", { type: "button", "data-key": key, click: () => commands[key]() }, h("kbd", key), label);
     $("#head").replaceChildren(h("h2", { tabindex: -1 }, one ? name(one.name, 200) : "Findings without a code"),
-      h("p.legend", one && [h("code", one.id), one.accepted ? " · accepted · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? clauses(one).filter(Boolean) : []),
+      h("p.legend", one && [h("code", one.id), one.accepted ? " · accepted · " : one.in_passed ? " · not in the rubric until it is accepted: passed runs have it, too · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? clauses(one).filter(Boolean) : []),
       h("div.actions", one && [!one.accepted && act("a", "Accept"), act("e", "Edit"), act("m", "Merge into …"), act("d", "Drop")], act("s", "Split off checked"), act("v", "Move checked")));
   }
 
