@@ -2,22 +2,22 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from annotator.induction.codebook import (
-    Action,
     Decision,
     InducedCode,
     decide,
     has_torn_decision,
     read_codebook,
+    read_decisions,
 )
 from annotator.runs.run import is_run, open_run
 from annotator.web.assets import SCRIPTS
@@ -39,16 +39,8 @@ _TORN = "The last line of decisions.jsonl is cut off: that decision was never co
 class _DecisionBody(Body):
     """A decision. ``seen``: the number of decisions that the page knows."""
 
-    action: Action
+    decision: Decision
     seen: int
-    codes: Annotated[tuple[str, ...], FailFast()] = ()
-    findings: Annotated[tuple[str, ...], FailFast()] = ()
-    id: str | None = None
-    name: str | None = None
-    definition: str | None = None
-    evidence: str | None = None
-    not_: str | None = None
-    why: str = Field("", max_length=2_000)
 
 
 class _CodebookPage:
@@ -73,10 +65,10 @@ class _CodebookPage:
 
     def decide(self, body: _DecisionBody) -> dict[str, Any]:
         """Log a decision, and return the codebook after it."""
-        fields = body.model_dump(exclude={"seen"})
-        if body.action == "undo" and body.seen != len(read_codebook(self._folder)[1]):
+        undoes = body.decision.action == "undo"
+        if undoes and body.seen != len(read_decisions(self._folder)):
             raise RequestError(409, "Another window has decided since: see the log, and undo again")
-        decide(self._folder, Decision(**fields, by=self._by))
+        decide(self._folder, replace(body.decision, by=self._by))
         return self.describe()
 
     def show_trace(self, request: Request) -> dict[str, Any]:
@@ -89,14 +81,6 @@ class _CodebookPage:
         problems = mark_stale(trace, evidence)
         page = serialize_trace(trace, {quote["source"] for quote in evidence})
         return {"trace": page | {"problems": page["problems"] + problems}, "evidence": evidence}
-
-    def get_rubric(self, _: Request) -> Response:
-        """Return the rubric as a file to be kept."""
-        file = self._folder / "rubric.yaml"
-        if not file.exists():
-            raise RequestError(404, "no code is in the rubric")
-        headers = {"Content-Disposition": 'attachment; filename="rubric.yaml"'}
-        return Response(file.read_bytes(), headers=headers, media_type="application/yaml")
 
 
 def view_codebook(
@@ -127,6 +111,6 @@ def view_codebook(
         make_get("trace", page.show_trace),
         make_get("steps", answer_steps),
         make_post("decide", _DecisionBody, page.decide, lock),
-        Route("/rubric.yaml", page.get_rubric),
+        Route("/rubric.yaml", lambda _: FileResponse(folder / "rubric.yaml")),
     ]
     serve(routes, port, ready)

@@ -70,6 +70,10 @@ def ask(address, name, body=None):
         return error.code, json.load(error)
 
 
+def decide_on(address, decision, seen):
+    return ask(address, "decide", {"decision": decision, "seen": seen})
+
+
 def findings_of(answer):
     return {code["id"]: code["findings"] for code in answer["codes"]}
 
@@ -97,8 +101,12 @@ def test_a_decision_is_logged_and_undone(folder, serve, body, rubric):
     address = serve("view", folder).address
     _, start = ask(address, "codebook")
     ids = [finding["id"] for finding in start["findings"]]
-    body = body | {"findings": [ids[n] for n in body.get("findings", ())], "why": "so it is"}
-    status, answer = ask(address, "decide", body | {"seen": 0})
+    body = body | {
+        "findings": [ids[n] for n in body.get("findings", ())],
+        "why": "so it is",
+        "by": "eve",
+    }
+    status, answer = decide_on(address, body, 0)
     assert status == 200
     [line] = lines_of(folder / "decisions.jsonl")
     assert line.pop("time")
@@ -108,7 +116,7 @@ def test_a_decision_is_logged_and_undone(folder, serve, body, rubric):
     assert [code.findings for code in open_codebook(folder).codes] == [
         tuple(names) for names in findings_of(answer).values()
     ]
-    status, answer = ask(address, "decide", {"action": "undo", "seen": 1})
+    status, answer = decide_on(address, {"action": "undo"}, 1)
     assert (status, answer["codes"]) == (200, start["codes"])
     assert list_rubric(folder) == ("one", "two", "rest")
     assert len(lines_of(folder / "decisions.jsonl")) == 2
@@ -123,12 +131,10 @@ def test_a_decision_is_logged_and_undone(folder, serve, body, rubric):
         (409, {"action": "undo"}, "no decision to take back"),
         (400, {"action": "love"}, "action"),
         (400, {"action": "drop", "codes": "one"}, "codes"),
-        (400, {"action": "drop", "codes": ["one"], "by": "eve"}, "by"),
-        (400, {"action": "drop", "codes": ["one"], "why": "x" * 2_001}, "why"),
     ],
 )
 def test_a_refused_decision_is_explained_and_not_logged(folder, serve, status, body, says):
-    found, answer = ask(serve("view", folder).address, "decide", body | {"seen": 0})
+    found, answer = decide_on(serve("view", folder).address, body, 0)
     assert found == status
     assert says in answer["error"]
     assert lines_of(folder / "decisions.jsonl") == []
@@ -137,13 +143,13 @@ def test_a_refused_decision_is_explained_and_not_logged(folder, serve, status, b
 def test_two_windows_never_undo_each_other(folder, serve):
     address = serve("view", folder).address
     other = serve("view", folder).address
-    assert ask(other, "decide", {"action": "drop", "codes": ["one"], "seen": 0})[0] == 200
-    status, answer = ask(address, "decide", {"action": "accept", "codes": ["one"], "seen": 0})
+    assert decide_on(other, {"action": "drop", "codes": ["one"]}, 0)[0] == 200
+    status, answer = decide_on(address, {"action": "accept", "codes": ["one"]}, 0)
     assert (status, answer["error"]) == (409, "there is no code 'one'")
-    status, answer = ask(address, "decide", {"action": "undo", "seen": 0})
+    status, answer = decide_on(address, {"action": "undo"}, 0)
     assert (status, "Another window has decided" in answer["error"]) == (409, True)
     assert tuple(findings_of(ask(address, "codebook")[1])) == ("two", "rest")
-    assert ask(address, "decide", {"action": "accept", "codes": ["two"], "seen": 0})[0] == 200
+    assert decide_on(address, {"action": "accept", "codes": ["two"]}, 0)[0] == 200
     assert [line["action"] for line in lines_of(folder / "decisions.jsonl")] == ["drop", "accept"]
 
 
@@ -155,7 +161,7 @@ def test_a_torn_line_of_the_log_is_said_until_the_next_decision(folder, serve):
     _, answer = ask(address, "codebook")
     assert "cut off" in answer["notes"][0]
     assert len(answer["log"]) == 1
-    _, answer = ask(address, "decide", {"action": "drop", "codes": ["two"], "seen": 1})
+    _, answer = decide_on(address, {"action": "drop", "codes": ["two"]}, 1)
     assert (answer["notes"], len(answer["log"])) == ([], 2)
 
 

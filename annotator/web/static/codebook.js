@@ -140,11 +140,11 @@
 
   // ---- deciding ----
   // Send a decision; `then` is the code to show after it. What is refused is said at the form.
-  async function send(body, then = now) {
+  async function send(decision, then = now) {
     const problem = $("#deciding .warning");
     let failed = null;
     try {
-      take(await annotator.ask("api/decide", { ...body, seen: book.log.length }));
+      take(await annotator.ask("api/decide", { decision, seen: book.log.length }));
     } catch (error) {
       failed = error.message;
       const was = now;
