@@ -288,7 +288,7 @@ def test_many_findings_and_hostile_texts(folder, serve, visit):
     assert page.inner_text("#head h2") == ATTACKS[0]
     shown = page.locator("#findings .finding")
     assert shown.count() == 50
-    page.click("button:text-is('50 more')")
+    page.click("button:text-is('Show 50 more')")
     assert shown.count() == 100
     page.fill("#search", "javascript:window")
     until(lambda: "143 of 2,000 findings match" in page.inner_text("#findings h3"))

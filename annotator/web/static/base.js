@@ -48,6 +48,31 @@ annotator.passage = function passage(text, limit = 500) {
 
 annotator.count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
+// What a rubric says of a code.
+annotator.clauses = function clauses(one) {
+  const { h } = annotator;
+  const text = (clause) => annotator.passage(clause, 20000); // all that a text of a rubric may have
+  return [h("p", text(one.definition)), h("p", h("strong", "Evidence: "), text(one.evidence), one.wants && ` (quotes: ${one.wants})`),
+    ...(one.not_ ?? one.not ? [h("p", h("strong", "Not: "), text(one.not_ ?? one.not))] : []),
+    ...(one.example ? [h("details", { open: Boolean(one.wants) }, h("summary", "Example"), one.example.quotes.map((quote) => h("blockquote", text(quote))), h("p", text(one.example.why)))] : [])];
+};
+
+// A list with the first `most` items, and a button for the next.
+annotator.page = function page(items, make, list, most) {
+  let at = 0;
+  const more = annotator.h("button", { type: "button", click: () => load().querySelector("a, button, input")?.focus() });
+  function load() {
+    const made = items.slice(at, at + most).map(make);
+    list.append(...made);
+    at += made.length;
+    more.textContent = `Show ${Math.min(most, items.length - at)} more`;
+    more.hidden = at >= items.length;
+    return made[0];
+  }
+  load();
+  return [list, more];
+};
+
 // Say something to those who hear the page, and show it for a moment.
 annotator.say = function say(text, kind = "") {
   const place = annotator.$("#said");

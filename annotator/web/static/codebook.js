@@ -52,7 +52,7 @@
       h("p.result", `${count(book.codes.length, "code")}, ${count(all.length, "finding")} in ${tracesOf(all).length.toLocaleString("en")} of ${count(Object.keys(book.traces).length, "trace")}.`),
       h("p.legend", name(book.source, 600)), ...book.notes.map((text) => h("p.warning", text)),
       h("div.codebook", h("nav", { "aria-label": "Codes" }, h("ol.codes", { id: "codes" })), h("section", { id: "code" }, h("div", { id: "head" }), h("div", { id: "deciding" }), h("div", { id: "findings" }))),
-      h("details", { id: "log" }, h("summary", `Log (${book.log.length})`), book.log.length ? page([...book.log].reverse(), logged, h("ol.log")) : h("p.none", "No decision yet.")));
+      h("details", { id: "log" }, h("summary", `Log (${book.log.length})`), book.log.length ? annotator.page([...book.log].reverse(), logged, h("ol.log"), MOST) : h("p.none", "No decision yet.")));
     drawCodes();
     drawHead();
     drawFindings();
@@ -65,15 +65,11 @@
       link("", `without a code (${book.uncoded.length})`), ...(shown.length ? [] : [h("li.none", words ? "No code matches the filter." : "No code is left.")]));
   }
 
-  const clauses = (one) => [h("p", passage(one.definition, 20000)), h("p", h("strong", "Evidence: "), passage(one.evidence, 20000)),
-    one.not_ && h("p", h("strong", "Not: "), passage(one.not_, 20000)),
-    one.example && h("details", h("summary", "Example"), one.example.quotes.map((text) => h("blockquote", passage(text, 20000))), h("p", passage(one.example.why, 20000)))];
-
   function drawHead() {
     const one = find(now);
     const act = (key, label) => h("button", { type: "button", "data-key": key, click: () => commands[key]() }, h("kbd", key), label);
     $("#head").replaceChildren(h("h2", { tabindex: -1 }, one ? name(one.name, 200) : "Findings without a code"),
-      h("p.legend", one && [h("code", one.id), one.accepted ? " · accepted · " : one.in_passed ? " · not in the rubric until it is accepted: passed runs have it, too · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? clauses(one).filter(Boolean) : []),
+      h("p.legend", one && [h("code", one.id), one.accepted ? " · accepted · " : one.in_passed ? " · not in the rubric until it is accepted: passed runs have it, too · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? annotator.clauses(one) : []),
       h("div.actions", one && [!one.accepted && act("a", "Accept"), act("e", "Edit"), act("m", "Merge into …"), act("d", "Drop")], act("s", "Split off checked"), act("v", "Move checked")));
   }
 
@@ -87,27 +83,11 @@
       drawFindings();
     } }, say);
     $("#findings").replaceChildren(h("h3", shown.length < ids.length ? `${shown.length} of ${count(ids.length, "finding")} match the filter` : count(ids.length, "finding")),
-      ...(ids.length ? [h("p.checks", h("span", { id: "checked", role: "status" }), check(shown, `Check all ${shown.length}`), check([], "Check none"))] : []), ...page(shown, finding, h("ol.findings", { "aria-label": "Findings" })));
+      ...(ids.length ? [h("p.checks", h("span", { id: "checked", role: "status" }), check(shown, `Check all ${shown.length}`), check([], "Check none"))] : []), ...annotator.page(shown, finding, h("ol.findings", { "aria-label": "Findings" }), MOST));
     drawChecked();
   }
 
   const drawChecked = () => $("#checked") && ($("#checked").textContent = `${checked.size} checked`);
-
-  // A list with its first items, and a button for the next.
-  function page(items, make, list) {
-    let at = 0;
-    const more = h("button", { type: "button", click: () => load().querySelector("input, button")?.focus() });
-    function load() {
-      const made = items.slice(at, at + MOST).map(make);
-      list.append(...made);
-      at += made.length;
-      more.textContent = `${Math.min(MOST, items.length - at)} more`;
-      more.hidden = at >= items.length;
-      return made[0] ?? list;
-    }
-    load();
-    return [list, more];
-  }
 
   function finding(id) {
     const one = findings.get(id);
@@ -203,7 +183,7 @@
 
   function merge(one) {
     if (book.codes.length < 2) return annotator.say("There is no other code.", "error");
-    const side = (shown, head) => h("article.card", h("h4", head, name(shown.name, 120)), clauses(shown).filter(Boolean));
+    const side = (shown, head) => h("article.card", h("h4", head, name(shown.name, 120)), annotator.clauses(shown));
     const two = h("div.two");
     const compare = (id) => two.replaceChildren(side(one, "Goes: "), side(find(id), "Stays: "));
     const select = choose("Into", one.id, (event) => compare(event.target.value));

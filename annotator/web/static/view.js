@@ -103,20 +103,9 @@
   // ---- the list ----
   function tracesPage() {
     const { filter } = place;
-    const list = h("ol.traces");
-    const status = h("p.status", { role: "status" });
-    const more = h("button", { type: "button" }, `Show ${PAGE} more`);
-    let at = 0;
-    const load = () => {
-      const found = source.rows(filter, at, PAGE);
-      list.append(...found.rows.map((row) => item(row, filter)));
-      at += found.rows.length;
-      status.textContent = annotator.count(found.total, "annotation");
-      more.hidden = at >= found.total;
-    };
-    more.addEventListener("click", load);
-    load();
-    return [h("h1", "Traces"), h("div", filters(filter)), status, list, more];
+    const rows = source.rows(filter);
+    return [h("h1", "Traces"), h("div", filters(filter)), h("p.status", { role: "status" }, annotator.count(rows.length, "annotation")),
+      annotator.page(rows, (row) => item(row, filter), h("ol.traces"), PAGE)];
   }
 
   const SAID = {
