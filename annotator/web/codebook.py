@@ -12,6 +12,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from annotator.induction.codebook import (
+    Codebook,
     Decision,
     InducedCode,
     decide,
@@ -50,26 +51,30 @@ class _CodebookPage:
         self._folder, self._sources, self._by = folder, sources, by
 
     def describe(self, _: Request | None = None) -> dict[str, Any]:
-        """Return the codebook after all decisions, and their log."""
-        start, decisions = read_codebook(self._folder)
-        book = start.replay(decisions)
-        return {
+        """Return the codebook after all decisions."""
+        book, decisions = read_codebook(self._folder)
+        return self._describe_state(book.replay(decisions), decisions) | {
             "title": book.title,
             "source": book.source,
-            "notes": [_TORN] if has_torn_decision(self._folder) else [],
             "traces": {name: values.get("passed") for name, values in book.traces.items()},
             "findings": list(map(asdict, book.findings)),
+        }
+
+    def _describe_state(self, book: Codebook, decisions: Sequence[Decision]) -> dict[str, Any]:
+        """Return the part of a codebook that decisions change, and their log."""
+        return {
             "codes": TypeAdapter(tuple[InducedCode, ...]).dump_python(book.codes, mode="json"),
             "log": list(map(asdict, decisions)),
+            "notes": [_TORN] if has_torn_decision(self._folder) else [],
         }
 
     def decide(self, body: _DecisionBody) -> dict[str, Any]:
-        """Log a decision, and return the codebook after it."""
+        """Log a decision, and return the codes after it."""
         undoes = body.decision.action == "undo"
         if undoes and body.seen != len(read_decisions(self._folder)):
             raise RequestError(409, "Another window has decided since: see the log, and undo again")
-        decide(self._folder, replace(body.decision, by=self._by))
-        return self.describe()
+        book = decide(self._folder, replace(body.decision, by=self._by))
+        return self._describe_state(book, read_decisions(self._folder))
 
     def show_trace(self, request: Request) -> dict[str, Any]:
         """Return the trace of a finding, and which of its quotes are not there now."""

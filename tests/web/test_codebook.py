@@ -112,7 +112,7 @@ def test_a_decision_is_logged_and_undone(folder, serve, body, rubric):
     assert line.pop("time")
     assert line == {name: value for name, value in body.items() if value != []} | {"by": "ann"}
     assert list_rubric(folder) == tuple(findings_of(answer)) == rubric
-    assert answer == ask(address, "codebook")[1]
+    assert answer.items() <= ask(address, "codebook")[1].items()
     assert [code.findings for code in open_codebook(folder).codes] == [
         tuple(names) for names in findings_of(answer).values()
     ]

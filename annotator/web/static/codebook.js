@@ -13,7 +13,7 @@
 
   // ---- what the codebook holds ----
   function take(answer) {
-    book = answer;
+    book = { ...book, ...answer };
     findings = new Map(book.findings.map((one) => [one.id, { ...one, words: [one.name, one.rationale, one.trace_id, ...one.evidence.map(({ quote }) => quote)].join("\n").toLowerCase() }]));
     const coded = new Set(book.codes.flatMap((one) => one.findings));
     book.uncoded = [...findings.keys()].filter((id) => !coded.has(id));
@@ -140,7 +140,7 @@
     }
     if (!failed) go(then === "" || find(then) ? then : inOrder()[0]?.id ?? "");
     draw();
-    $("#head h2").focus();
+    arrive();
     if (failed) annotator.say(failed, "error");
     else annotator.say(`${explain(book.log.at(-1))}.`);
   }
@@ -160,7 +160,7 @@
 
   function close() {
     $("#deciding").replaceChildren();
-    $("#head h2").focus();
+    arrive();
   }
 
   function field(label, key, value = "", rows = 0) {
@@ -242,8 +242,16 @@
     if (location.hash && id !== now && (id === "" || find(id))) {
       go(id);
       draw();
-      $("#head h2").focus({ preventScroll: true });
+      arrive();
+      $("#said").className = "toast gone"; // it is of the code before
     }
+  }
+
+  // Those who read by keyboard or ear go on at the code; it comes on screen if it is not there.
+  function arrive() {
+    $("#head h2").focus({ preventScroll: true });
+    const { top } = $("#head h2").getBoundingClientRect();
+    if (top < 60 || top > innerHeight / 2) $("#code").scrollIntoView();
   }
 
   function step(by) {
