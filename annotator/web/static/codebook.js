@@ -34,12 +34,11 @@
   const matching = (ids) => ids.filter((id) => findings.get(id).words.includes(words));
   const matches = (one) => [one.id, one.name, one.definition].join("\n").toLowerCase().includes(words) || matching(one.findings).length > 0;
 
-  // How many traces, by their outcome as far as it is known.
+  // How many traces, and of those with a known outcome how many of all.
   function tally(ids) {
-    const traces = tracesOf(ids);
-    const parts = [[false, "failed"], [true, "passed"], [null, "not known"]].map(([value, said]) => [traces.filter((id) => (book.traces[id] ?? null) === value).length, said]);
-    const known = parts[0][0] + parts[1][0] > 0;
-    return count(traces.length, "trace") + (known ? `: ${parts.filter(([n]) => n).map((part) => part.join(" ")).join(", ")}` : "");
+    const [traces, outcomes] = [tracesOf(ids), Object.values(book.traces)];
+    const parts = [[false, "failed"], [true, "passed"]].map(([value, said]) => [traces.filter((id) => book.traces[id] === value).length, outcomes.filter((one) => one === value).length, said]);
+    return [count(traces.length, "trace"), parts.filter(([, all]) => all).map(([n, all, said]) => `${n}/${all} ${said}`).join(", ")].filter(Boolean).join(": ");
   }
 
   // ---- drawing ----
