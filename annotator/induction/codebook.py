@@ -51,7 +51,7 @@ class InducedCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CodeDecision:
     """A change of a codebook by a person, as a line of ``decisions.jsonl``.
 
     ``merge``: ``codes`` become the first of them. ``split``: ``findings`` of ``codes[0]``, or of no
@@ -74,7 +74,10 @@ class Decision:
     time: str = ""
 
 
-def list_standing(decisions: Sequence[Decision]) -> list[int]:
+Decision = CodeDecision
+
+
+def list_standing(decisions: Sequence[CodeDecision]) -> list[int]:
     """Return the indices of the decisions that no ``undo`` has taken back.
 
     Raises:
@@ -132,7 +135,7 @@ class Codebook:
         """Return the ids of the traces with a finding of the code, each once."""
         return tuple(dict.fromkeys(self.by_id[name].trace_id for name in code.findings))
 
-    def apply(self, decision: Decision) -> "Codebook":
+    def apply(self, decision: CodeDecision) -> "Codebook":
         """Return the codebook after a decision other than ``undo``.
 
         Raises:
@@ -174,7 +177,7 @@ class Codebook:
             changed.to_rubric()
         return changed
 
-    def replay(self, decisions: Sequence[Decision]) -> "Codebook":
+    def replay(self, decisions: Sequence[CodeDecision]) -> "Codebook":
         """Return the codebook after all decisions that stand.
 
         Raises:
@@ -235,7 +238,7 @@ quotes show. A run without a failure has none.
 """
 
 
-def _edit(code: InducedCode, decision: Decision) -> InducedCode:
+def _edit(code: InducedCode, decision: CodeDecision) -> InducedCode:
     """Return the code with the texts that a decision gives."""
     names = ("id", "name", "definition", "evidence", "not_")
     texts = {name: getattr(decision, name) for name in names}
@@ -282,7 +285,7 @@ def save_codebook(book: Codebook, folder: Path) -> None:
     _write_rubric(book.replay(decisions), folder)
 
 
-def read_codebook(folder: Path) -> tuple[Codebook, tuple[Decision, ...]]:
+def read_codebook(folder: Path) -> tuple[Codebook, tuple[CodeDecision, ...]]:
     """Return the codebook as the model made it, and people's decisions since.
 
     Raises:
@@ -304,7 +307,7 @@ def read_codebook(folder: Path) -> tuple[Codebook, tuple[Decision, ...]]:
     return book, read_decisions(folder)
 
 
-def read_decisions(folder: Path) -> tuple[Decision, ...]:
+def read_decisions(folder: Path) -> tuple[CodeDecision, ...]:
     """Return people's decisions. A last line without its end was never confirmed: it is left out.
 
     Raises:
@@ -315,7 +318,7 @@ def read_decisions(folder: Path) -> tuple[Decision, ...]:
     decisions = []
     for n, line in enumerate(lines, 1):
         try:
-            decisions.append(_adapt(Decision).validate_json(line))
+            decisions.append(_adapt(CodeDecision).validate_json(line))
         except ValidationError as error:
             raise AnnotatorError(f"{log}, line {n}: no decision: {line[:80]!r}") from error
     return tuple(decisions)
@@ -336,14 +339,14 @@ def open_codebook(folder: Path) -> Codebook:
     return _replay(*read_codebook(folder), folder)
 
 
-def _replay(book: Codebook, decisions: Sequence[Decision], folder: Path) -> Codebook:
+def _replay(book: Codebook, decisions: Sequence[CodeDecision], folder: Path) -> Codebook:
     try:
         return book.replay(decisions)
     except AnnotatorError as error:
         raise AnnotatorError(f"{folder / _LOG} does not fit {_FILE}: {error}") from error
 
 
-def decide(folder: Path, decision: Decision) -> Codebook:
+def decide(folder: Path, decision: CodeDecision) -> Codebook:
     """Log a decision, write the rubric anew, and return the codebook after it.
 
     Raises:
@@ -358,7 +361,7 @@ def decide(folder: Path, decision: Decision) -> Codebook:
             book = start.replay((*decisions, decision))
         else:
             book = book.apply(decision)
-        log.append(_adapt(Decision).dump_json(decision, exclude_defaults=True) + b"\n")
+        log.append(_adapt(CodeDecision).dump_json(decision, exclude_defaults=True) + b"\n")
         _write_rubric(book, folder)
     return book
 

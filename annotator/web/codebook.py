@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from annotator.induction.codebook import (
     Codebook,
-    Decision,
+    CodeDecision,
     InducedCode,
     decide,
     has_torn_decision,
@@ -37,10 +37,10 @@ from annotator.web.server import (
 _TORN = "The last line of decisions.jsonl is cut off: that decision was never confirmed."
 
 
-class _DecisionBody(Body):
+class _CodeDecisionBody(Body):
     """A decision. ``seen``: the number of decisions that the page knows."""
 
-    decision: Decision
+    decision: CodeDecision
     seen: int
 
 
@@ -60,7 +60,7 @@ class _CodebookPage:
             "findings": list(map(asdict, book.findings)),
         }
 
-    def _describe_state(self, book: Codebook, decisions: Sequence[Decision]) -> dict[str, Any]:
+    def _describe_state(self, book: Codebook, decisions: Sequence[CodeDecision]) -> dict[str, Any]:
         """Return the part of a codebook that decisions change, and their log."""
         return {
             "codes": TypeAdapter(tuple[InducedCode, ...]).dump_python(book.codes, mode="json"),
@@ -68,7 +68,7 @@ class _CodebookPage:
             "notes": [_TORN] if has_torn_decision(self._folder) else [],
         }
 
-    def decide(self, body: _DecisionBody) -> dict[str, Any]:
+    def decide(self, body: _CodeDecisionBody) -> dict[str, Any]:
         """Log a decision, and return the codes after it."""
         undoes = body.decision.action == "undo"
         if undoes and body.seen != len(read_decisions(self._folder)):
@@ -115,7 +115,7 @@ def view_codebook(
         make_get("codebook", page.describe, lock),
         make_get("trace", page.show_trace),
         make_get("steps", answer_steps),
-        make_post("decide", _DecisionBody, page.decide, lock),
+        make_post("decide", _CodeDecisionBody, page.decide, lock),
         Route("/rubric.yaml", lambda _: FileResponse(folder / "rubric.yaml")),
     ]
     serve(routes, port, ready)

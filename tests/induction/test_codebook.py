@@ -8,7 +8,7 @@ import pytest
 from annotator.base.errors import AnnotatorError
 from annotator.induction.codebook import (
     Codebook,
-    Decision,
+    CodeDecision,
     InducedCode,
     OpenFinding,
     decide,
@@ -37,25 +37,25 @@ BOOK = Codebook(
 )
 TEXTS = {"id": "d", "name": "D", "definition": "d is", "evidence": "d shows"}
 CASES = {
-    "merge": (Decision("merge", ("b", "a")), {"b": "312", "c": "4"}, "5"),
-    "merge three": (Decision("merge", ("c", "a", "b")), {"c": "4123"}, "5"),
-    "drop": (Decision("drop", ("a",)), {"b": "3", "c": "4"}, "125"),
-    "drop two": (Decision("drop", ("a", "c")), {"b": "3"}, "1245"),
-    "move": (Decision("move", ("c",), ("1", "3")), {"a": "2", "b": "", "c": "413"}, "5"),
-    "move twice": (Decision("move", ("c",), ("1", "1")), {"a": "2", "b": "3", "c": "41"}, "5"),
-    "move some": (Decision("move", ("a",), ("1", "5")), {"a": "125", "b": "3", "c": "4"}, ""),
-    "move out": (Decision("move", (), ("2", "4")), {"a": "1", "b": "3", "c": ""}, "245"),
+    "merge": (CodeDecision("merge", ("b", "a")), {"b": "312", "c": "4"}, "5"),
+    "merge three": (CodeDecision("merge", ("c", "a", "b")), {"c": "4123"}, "5"),
+    "drop": (CodeDecision("drop", ("a",)), {"b": "3", "c": "4"}, "125"),
+    "drop two": (CodeDecision("drop", ("a", "c")), {"b": "3"}, "1245"),
+    "move": (CodeDecision("move", ("c",), ("1", "3")), {"a": "2", "b": "", "c": "413"}, "5"),
+    "move twice": (CodeDecision("move", ("c",), ("1", "1")), {"a": "2", "b": "3", "c": "41"}, "5"),
+    "move some": (CodeDecision("move", ("a",), ("1", "5")), {"a": "125", "b": "3", "c": "4"}, ""),
+    "move out": (CodeDecision("move", (), ("2", "4")), {"a": "1", "b": "3", "c": ""}, "245"),
     "split": (
-        Decision("split", ("a",), ("2",), **TEXTS),
+        CodeDecision("split", ("a",), ("2",), **TEXTS),
         {"a": "1", "b": "3", "c": "4", "d": "2"},
         "5",
     ),
     "split off no code": (
-        Decision("split", (), ("5",), **TEXTS),
+        CodeDecision("split", (), ("5",), **TEXTS),
         {"a": "12", "b": "3", "c": "4", "d": "5"},
         "",
     ),
-    "rename": (Decision("rename", ("a",), id="z"), {"z": "12", "b": "3", "c": "4"}, "5"),
+    "rename": (CodeDecision("rename", ("a",), id="z"), {"z": "12", "b": "3", "c": "4"}, "5"),
 }
 
 
@@ -70,27 +70,30 @@ def test_a_decision_moves_findings_and_loses_none(decision, codes, uncoded):
 @pytest.mark.parametrize(
     ("decision", "says"),
     [
-        (Decision("merge", ("a", "gone")), "there is no code 'gone'"),
-        (Decision("merge", ("a",)), "merge: cannot be done to 1 code"),
-        (Decision("merge", ("a", "a")), "merge: cannot be done to 1 code"),
-        (Decision("rename", (), id="z"), "rename: cannot be done to 0 codes"),
-        (Decision("rename", ("a", "b"), id="z"), "rename: cannot be done to 2 codes"),
-        (Decision("rename", ("a",)), "rename: this changes nothing"),
-        (Decision("rename", ("a",), id="b"), "b defined twice"),
-        (Decision("rename", ("a",), id="none"), "'none' is the answer for no finding"),
-        (Decision("rename", ("a",), id="a b"), "code 'a b': an id is a letter or digit"),
-        (Decision("rename", ("a",), definition=" "), "the definition of the code 'a' is empty"),
-        (Decision("rename", ("a",), name="x" * 20_001), "code 'a': name: "),
-        (Decision("drop"), "drop: cannot be done to 0 codes"),
-        (Decision("accept"), "accept: cannot be done to 0 codes"),
-        (Decision("move", ("a",), ("9",)), "there is no finding '9'"),
-        (Decision("move", ("a",), ("1", "2")), "move: this changes nothing"),
-        (Decision("move", (), ("5",)), "move: this changes nothing"),
-        (Decision("move", ("a", "b"), ("4",)), "move: cannot be done to 2 codes"),
-        (Decision("split", ("a",), ("3",), **TEXTS), "the finding '3' is in another code by now"),
-        (Decision("split", ("a",), (), **TEXTS), "split: no finding is chosen"),
-        (Decision("split", ("a",), ("1",), **TEXTS | {"id": "b"}), "b defined twice"),
-        (Decision("split", ("a",), ("1",), id="d"), "the name of the code 'd' is empty"),
+        (CodeDecision("merge", ("a", "gone")), "there is no code 'gone'"),
+        (CodeDecision("merge", ("a",)), "merge: cannot be done to 1 code"),
+        (CodeDecision("merge", ("a", "a")), "merge: cannot be done to 1 code"),
+        (CodeDecision("rename", (), id="z"), "rename: cannot be done to 0 codes"),
+        (CodeDecision("rename", ("a", "b"), id="z"), "rename: cannot be done to 2 codes"),
+        (CodeDecision("rename", ("a",)), "rename: this changes nothing"),
+        (CodeDecision("rename", ("a",), id="b"), "b defined twice"),
+        (CodeDecision("rename", ("a",), id="none"), "'none' is the answer for no finding"),
+        (CodeDecision("rename", ("a",), id="a b"), "code 'a b': an id is a letter or digit"),
+        (CodeDecision("rename", ("a",), definition=" "), "the definition of the code 'a' is empty"),
+        (CodeDecision("rename", ("a",), name="x" * 20_001), "code 'a': name: "),
+        (CodeDecision("drop"), "drop: cannot be done to 0 codes"),
+        (CodeDecision("accept"), "accept: cannot be done to 0 codes"),
+        (CodeDecision("move", ("a",), ("9",)), "there is no finding '9'"),
+        (CodeDecision("move", ("a",), ("1", "2")), "move: this changes nothing"),
+        (CodeDecision("move", (), ("5",)), "move: this changes nothing"),
+        (CodeDecision("move", ("a", "b"), ("4",)), "move: cannot be done to 2 codes"),
+        (
+            CodeDecision("split", ("a",), ("3",), **TEXTS),
+            "the finding '3' is in another code by now",
+        ),
+        (CodeDecision("split", ("a",), (), **TEXTS), "split: no finding is chosen"),
+        (CodeDecision("split", ("a",), ("1",), **TEXTS | {"id": "b"}), "b defined twice"),
+        (CodeDecision("split", ("a",), ("1",), id="d"), "the name of the code 'd' is empty"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused(decision, says):
@@ -99,14 +102,18 @@ def test_a_decision_that_cannot_be_is_refused(decision, says):
 
 
 def test_only_the_given_texts_change_and_an_empty_one_goes():
-    code = BOOK.apply(Decision("rename", ("a",), name=" New ", not_="")).code("a")
+    code = BOOK.apply(CodeDecision("rename", ("a",), name=" New ", not_="")).code("a")
     assert code == replace(BOOK.code("a"), name="New", not_="")
-    assert BOOK.apply(Decision("accept", ("a",))).code("a").accepted
+    assert BOOK.apply(CodeDecision("accept", ("a",))).code("a").accepted
 
 
 ACCEPT, DROP, MERGE, UNDO = (
-    *(Decision("accept", ("a",)), Decision("drop", ("c",)), Decision("merge", ("a", "b"))),
-    Decision("undo"),
+    *(
+        CodeDecision("accept", ("a",)),
+        CodeDecision("drop", ("c",)),
+        CodeDecision("merge", ("a", "b")),
+    ),
+    CodeDecision("undo"),
 )
 
 
@@ -156,7 +163,7 @@ def test_a_decision_is_a_line_and_the_rubric_follows(folder):
     assert open_codebook(folder) == BOOK
     assert [line["action"] for line in read_log(folder)] == ["merge", "undo"]
     for code in "abc":
-        decide(folder, Decision("drop", (code,)))
+        decide(folder, CodeDecision("drop", (code,)))
     assert not (folder / "rubric.yaml").exists()  # a rubric has a code
 
 
@@ -168,7 +175,7 @@ def test_a_code_of_passed_runs_is_in_the_rubric_once_it_is_accepted(tmp_path):
     assert load_rubric(str(tmp_path / "rubric.yaml")).scheme().ids == ("a", "b", "c")
 
 
-@pytest.mark.parametrize("decision", [UNDO, Decision("drop", ("gone",))])
+@pytest.mark.parametrize("decision", [UNDO, CodeDecision("drop", ("gone",))])
 def test_nothing_refused_is_logged(folder, decision):
     with pytest.raises(AnnotatorError):
         decide(folder, decision)

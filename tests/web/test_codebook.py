@@ -11,7 +11,7 @@ import pytest
 
 from annotator.induction.codebook import (
     Codebook,
-    Decision,
+    CodeDecision,
     InducedCode,
     OpenFinding,
     decide,
@@ -154,7 +154,7 @@ def test_two_windows_never_undo_each_other(folder, serve):
 
 
 def test_a_torn_line_of_the_log_is_said_until_the_next_decision(folder, serve):
-    decide(folder, Decision("drop", ("one",)))
+    decide(folder, CodeDecision("drop", ("one",)))
     with (folder / "decisions.jsonl").open("a") as log:
         log.write('{"action": "dr')
     address = serve("view", folder).address
@@ -266,7 +266,7 @@ def test_codes_are_split_merged_and_moved_by_keyboard(folder, serve, visit):
 def test_a_code_that_is_gone_is_said_and_the_page_follows(folder, serve, visit):
     page = visit(serve("view", folder).address, refusals=True)
     page.keyboard.press("d")
-    decide(folder, Decision("drop", ("rest",), by="bob"))
+    decide(folder, CodeDecision("drop", ("rest",), by="bob"))
     page.press("[name=why]", "Enter")
     until(lambda: page.inner_text("#said") == "there is no code 'rest'")
     assert page.locator("#codes a").count() == 3
