@@ -235,6 +235,7 @@ def test_codes_are_split_merged_and_moved_by_keyboard(folder, serve, visit):
         page.fill(f".deciding [name={name}]", TEXTS[name])
     page.press("[name=why]", "Enter")
     page.wait_for_selector(".deciding .warning:has-text('two defined twice')")
+    assert page.evaluate("document.activeElement.name") == "why"
     page.fill("[name=id]", "new")
     page.press("[name=why]", "Enter")
     page.wait_for_selector("#head h2:text-is('New')")

@@ -9,6 +9,7 @@
   let findings; // id -> finding, with the words to filter by
   let now = null; // the id of the code on the page; "": findings without a code
   let words = ""; // of the filter
+  let sending = false;
   const checked = new Set();
 
   // ---- what the codebook holds ----
@@ -120,8 +121,10 @@
   // ---- deciding ----
   // Send a decision; `then` is the code to show after it. What is refused is said at the form.
   async function send(decision, then = now) {
-    const problem = $("#deciding .warning");
+    if (sending) return; // a second Enter
+    const [problem, focused] = [$("#deciding .warning"), document.activeElement];
     let failed = null;
+    sending = true;
     try {
       take(await annotator.ask("api/decide", { decision, seen: book.log.length }));
     } catch (error) {
@@ -134,10 +137,13 @@
         $("#deciding").replaceChildren(form);
         problem.textContent = failed;
         problem.hidden = false;
+        focused.focus();
         return;
       }
+    } finally {
+      sending = false;
     }
-    if (!failed) go(then === "" || find(then) ? then : inOrder()[0]?.id ?? "");
+    go(failed ? now : then === "" || find(then) ? then : inOrder()[0]?.id ?? "");
     draw();
     arrive();
     if (failed) annotator.say(failed, "error");
