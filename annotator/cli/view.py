@@ -41,12 +41,12 @@ def command(
     address that nobody can guess, until Ctrl-C.
     """
     require_web()
-    from annotator.induction.codebook import is_codebook
+    from annotator.induction.codebook import has_codebook
     from annotator.labels.store import LabelStore
     from annotator.web.codebook import view_codebook
     from annotator.web.view import view
 
-    if any(map(is_codebook, runs)):
+    if any(map(has_codebook, runs)):
         _refuse_options()
         traces, by = options["traces"], find_user()
         say_notice(f"decisions by {by} go to {escape_controls(name_place(runs[0]))}")

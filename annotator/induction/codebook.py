@@ -263,11 +263,6 @@ _FILE, _LOG, _RUBRIC = "codebook.json", "decisions.jsonl", "rubric.yaml"
 _adapt = cache(TypeAdapter[Any])  # building one takes longer than reading a line
 
 
-def is_codebook(folder: Path) -> bool:
-    """Whether a folder holds a codebook."""
-    return (folder / _FILE).is_file()
-
-
 def save_codebook(book: Codebook, folder: Path) -> None:
     """Write the codebook and its rubric into a folder.
 
@@ -276,13 +271,18 @@ def save_codebook(book: Codebook, folder: Path) -> None:
     """
     data = _adapt(Codebook).dump_json(book, indent=1) + b"\n"
     decisions = read_decisions(folder)
-    if decisions and not (is_codebook(folder) and read_bounded(folder / _FILE) == data):
+    if decisions and not (has_codebook(folder) and read_bounded(folder / _FILE) == data):
         number = format_count(len(decisions), "decision")
         raise AnnotatorError(
             f"{folder / _LOG} has {number} about another codebook: name another folder"
         )
     write_file(folder / _FILE, data)
     _write_rubric(book.replay(decisions), folder)
+
+
+def has_codebook(folder: Path) -> bool:
+    """Whether a folder holds a codebook."""
+    return (folder / _FILE).is_file()
 
 
 def read_codebook(folder: Path) -> tuple[Codebook, tuple[CodeDecision, ...]]:
