@@ -50,4 +50,4 @@ def find_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:  # a user without a name, as in some containers
-        raise click.UsageError("--annotator NAME is missing: who labels") from error
+        raise click.UsageError("this machine does not name its user: set USER") from error

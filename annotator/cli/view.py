@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
@@ -14,7 +15,7 @@ from annotator.cli.tables import open_request
 
 
 @click.command("view", context_settings={"show_default": True})
-@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...|CODEBOOK")
 @add_table_options
 @add_page_options
 @add_option(
@@ -35,13 +36,22 @@ def command(
 ) -> None:
     """Read RUNS in the browser: tables, traces, every finding in its place, search.
 
-    Several runs are side by side on each trace. The page is served on this machine only, at an
+    Several runs are side by side on each trace. In a CODEBOOK, a folder by annotate induce, you
+    merge, split, edit, drop and accept codes. The page is served on this machine only, at an
     address that nobody can guess, until Ctrl-C.
     """
     require_web()
+    from annotator.induction.codebook import has_codebook
     from annotator.labels.store import LabelStore
+    from annotator.web.codebook import view_codebook
     from annotator.web.view import view
 
+    if any(map(has_codebook, runs)):
+        _refuse_options()
+        traces, by = options["traces"], find_user()
+        say_notice(f"decisions by {by} go to {escape_controls(name_place(runs[0]))}")
+        view_codebook(runs[0], traces, by, port, announce_page(no_browser))
+        return
     annotators = options["annotators"]
     if review and not options["label_files"]:
         options["annotators"] = ()
@@ -70,3 +80,17 @@ def command(
             say_notice(line)
         say_notice(f"review by {annotator} goes to {escape_controls(name_place(review))}")
         view(request.select_pages(), port, announce_page(no_browser), store)
+
+
+def _refuse_options() -> None:
+    """Raise an error for what does not go with a codebook."""
+    context = click.get_current_context()
+    folder, *others = context.params["runs"]
+    if others:
+        raise click.UsageError("annotate view shows one codebook, and no run beside it")
+    allowed = ("runs", "traces", "port", "no_browser")
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source == ParameterSource.COMMANDLINE and option.name not in allowed:
+            name = "/".join(option.opts)
+            raise click.UsageError(f"{name} is for runs, and {folder} is a codebook")

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import FailFast, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
@@ -81,9 +81,8 @@ class _DecisionBody(Body):
     withdrawn: bool = False
     skipped: bool = False
     primary: str | None = None
-    # Stop at the first error: millions would fill the memory.
-    secondary: Annotated[tuple[str, ...], FailFast()] = ()
-    evidence: Annotated[tuple[QuoteBody, ...], FailFast()] = ()
+    secondary: tuple[str, ...] = ()
+    evidence: tuple[QuoteBody, ...] = ()
     note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None

@@ -1,11 +1,10 @@
-"""The first page of a report: tables, co-occurring codes, and the facts of each run."""
+"""The first page of a report: tables, and the facts of each run."""
 
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import sanitize_line
-from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, count_runs
 from annotator.reports.tables.brief import select_rows, write_summary
 from annotator.reports.tables.frequency import (
@@ -56,7 +55,6 @@ def serialize_overview(pages: "PageRequest", index: Index) -> dict[str, Any]:
         "labelled": bool(pages.labels),
         "tables": tables,
         "comparisons": serialize_comparisons(pages, counted, index),
-        "together": [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)],
     }
 
 
@@ -133,14 +131,4 @@ def _serialize_table(counted: FrequencyTable, run: int, names: Sequence[str]) ->
         "critic": describe_critiques(table),
         "notes": first if rows else list(filter(None, explain_unjudged(table))),
         "more": [note for note in full.notes if note not in first] if rows else [],
-    }
-
-
-def _serialize_co_occurrence(counts: CoOccurrence) -> dict[str, Any]:
-    return {
-        "title": f"{counts.rubric}, {sanitize_line(counts.folder, 120)}",
-        "codes": list(counts.codes),
-        "counts": [list(row) for row in counts.counts],
-        "judged": counts.judged,
-        "notes": list(counts.notes),
     }

@@ -52,23 +52,21 @@ class PageRequest:
     facts: bool = True
 
 
-class Reading:
-    """The annotations of runs, and their traces."""
+class TraceSources:
+    """The traces of runs, where the runs read them, or in ``traces`` now."""
 
-    def __init__(self, pages: PageRequest) -> None:
-        self._labels, self._facts = pages.labels, pages.facts
-        for source in pages.traces:
+    def __init__(self, runs: Sequence[Run], traces: Sequence[str] = ()) -> None:
+        for source in traces:
             check_source(source)
         collections: dict[tuple[tuple[str, ...], str], None] = {}
-        for run in pages.runs:
-            sources = tuple(pages.traces) or run.manifest.sources
-            collections[sources, run.manifest.format] = None
+        for run in runs:
+            collections[tuple(traces) or run.manifest.sources, run.manifest.format] = None
+        if traces and not runs:
+            collections[tuple(traces), "auto"] = None
         # All traces are redacted if the judge of one run saw them so.
-        self._redacted = any(run.manifest.redaction for run in pages.runs)
+        self._redacted = any(run.manifest.redaction for run in runs)
         self._libraries = [Library(sources, format) for sources, format in collections]
         self._sources = [source for sources, _ in collections for source in sources]
-        cluster = DEFAULT_CLUSTER if pages.cluster is None else pages.cluster
-        self.index = Index(pages.runs, pages.labels, cluster)
 
     def find(self, trace_id: str) -> Trace | Unreadable:
         """Return a trace, or the reason that it cannot be shown."""
@@ -88,6 +86,16 @@ class Reading:
         where = sanitize_line(", ".join(self._sources), 300) or "the run names no sources"
         reason = f"the trace is not where the run read it ({where}); name its folder with --traces"
         return Unreadable(trace_id, "", reason)
+
+
+class Reading:
+    """The annotations of runs, and their traces."""
+
+    def __init__(self, pages: PageRequest) -> None:
+        self._labels, self._facts = pages.labels, pages.facts
+        self.find = TraceSources(pages.runs, pages.traces).find
+        cluster = DEFAULT_CLUSTER if pages.cluster is None else pages.cluster
+        self.index = Index(pages.runs, pages.labels, cluster)
 
     def page(self, trace_id: str) -> dict[str, Any]:
         """Return a trace with its annotations and labels. Evidence that the trace does not hold now
@@ -111,7 +119,7 @@ class Reading:
         ]
         passages += [span for label in labels for span in (*label["spans"], *label["located"])]
         page = serialize_trace(trace, {passage["source"] for passage in passages})
-        page["problems"] += _mark_stale(trace, passages)
+        page["problems"] += mark_stale(trace, passages)
         facts = serialize_facts(trace) if self._facts and isinstance(trace, Trace) else None
         return {"trace": page, "facts": facts, "annotations": annotations, "labels": labels}
 
@@ -143,7 +151,7 @@ def _place_quotes(trace: Trace | Unreadable, label: Label) -> dict[str, Any]:
     return {"located": located, "missing": missing, "unplaced": unplaced}
 
 
-def _mark_stale(trace: Trace | Unreadable, passages: Sequence[dict[str, Any]]) -> list[str]:
+def mark_stale(trace: Trace | Unreadable, passages: Sequence[dict[str, Any]]) -> list[str]:
     """Mark evidence that is not in the trace at its place; return the problems."""
     texts: dict[str, str | None] = {}
     problems: dict[str, None] = {}

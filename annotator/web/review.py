@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import FailFast, Field
+from pydantic import Field
 from starlette.routing import BaseRoute
 
 from annotator.labels.decisions import Decision, check_passages
@@ -39,7 +39,7 @@ class _AddBody(Body):
 
     trace_id: str
     code: str
-    quotes: Annotated[tuple[QuoteBody, ...] | None, FailFast()] = None
+    quotes: tuple[QuoteBody, ...] | None = None
 
 
 class _DoneBody(Body):

@@ -48,7 +48,7 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t0"])
     page.keyboard.press("c")
     page.wait_for_selector("section.comparison")
-    page.click("table.linked a[aria-label='1: alpha and undecided']")
+    page.click("table.matrix a[aria-label='1: alpha and undecided']")
     page.wait_for_selector("ol.traces")
     assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]
     page.click("form.filters >> text=Clear")

@@ -48,6 +48,31 @@ annotator.passage = function passage(text, limit = 500) {
 
 annotator.count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
+// What a rubric says of a code.
+annotator.clauses = function clauses(one) {
+  const { h } = annotator;
+  const text = (clause) => annotator.passage(clause, 20000); // all that a text of a rubric may have
+  return [h("p", text(one.definition)), h("p", h("strong", "Evidence: "), text(one.evidence), one.wants && ` (quotes: ${one.wants})`),
+    ...(one.not_ ?? one.not ? [h("p", h("strong", "Not: "), text(one.not_ ?? one.not))] : []),
+    ...(one.example ? [h("details", { open: Boolean(one.wants) }, h("summary", "Example"), one.example.quotes.map((quote) => h("blockquote", text(quote))), h("p", text(one.example.why)))] : [])];
+};
+
+// A list with the first `most` items, and a button for the next.
+annotator.page = function page(items, make, list, most) {
+  let at = 0;
+  const more = annotator.h("button", { type: "button", click: () => load().querySelector("a, button, input")?.focus() });
+  function load() {
+    const made = items.slice(at, at + most).map(make);
+    list.append(...made);
+    at += made.length;
+    more.textContent = `Show ${Math.min(most, items.length - at)} more`;
+    more.hidden = at >= items.length;
+    return made[0];
+  }
+  load();
+  return [list, more];
+};
+
 // Say something to those who hear the page, and show it for a moment.
 annotator.say = function say(text, kind = "") {
   const place = annotator.$("#said");
@@ -78,7 +103,8 @@ annotator.ask = async function ask(path, body) {
   return value;
 };
 
-annotator.theme = function theme() {
+// Dark or light, as it was chosen before, else as the system has it. Returns what turns it.
+annotator.turnTheme = (function theme() {
   const key = "annotator-theme";
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -93,7 +119,7 @@ annotator.theme = function theme() {
     try { localStorage.setItem(key, next); } catch { /* a file may have no storage */ }
     root.dataset.theme = next;
   };
-};
+})();
 
 // Keys shown in a dialog, by "?".
 annotator.help = function help(rows) {
@@ -103,4 +129,17 @@ annotator.help = function help(rows) {
     h("form", { method: "dialog" }, h("button", "Close")));
   document.body.append(dialog);
   return () => (dialog.open ? dialog.close() : dialog.showModal());
+};
+
+// The head of a page: light or dark, the keys, the link past it. Returns what opens the keys.
+annotator.frame = function frame(rows) {
+  const { $ } = annotator;
+  const open = annotator.help(rows);
+  $("#theme").addEventListener("click", annotator.turnTheme);
+  $("#help").addEventListener("click", open);
+  $(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address names what is on the page, not a place on it
+    $("#main").focus();
+  });
+  return open;
 };

@@ -457,7 +457,6 @@
   const unsaved = () => Boolean(paper) && (paper.waiting > 0 || paper.failed !== null || (!keeps && [...marked.keys()].some((n) => state.items[n].state === "open")));
 
   addEventListener("DOMContentLoaded", async () => {
-    $("#theme").addEventListener("click", annotator.theme());
     try {
       state = await annotator.ask("api/state");
     } catch (error) {
@@ -466,16 +465,11 @@
     }
     kept = new annotator.Kept(state.drafts);
     state.items.forEach((one, n) => numbers.set(one.id, n));
-    openHelp = annotator.help(helpRows());
-    $("#help").addEventListener("click", openHelp);
+    openHelp = annotator.frame(helpRows());
     $("#who").textContent = `${state.rubric.id} v${state.rubric.version} (${state.rubric.sha256.slice(0, 12)}) · ${name(state.annotator, 60)}${state.adjudicating ? ` · ${state.adjudicating.map((one) => name(one, 60)).join(" and ")} differ` : ""}`;
     document.addEventListener("keydown", keys);
     document.addEventListener("visibilitychange", spent);
     addEventListener("hashchange", openAddressed);
-    $(".skip").addEventListener("click", (event) => {
-      event.preventDefault(); // the address names a trace, not a place on the page
-      $("#main").focus();
-    });
     addEventListener("beforeunload", (event) => {
       saveNote();
       if (unsaved()) event.preventDefault();

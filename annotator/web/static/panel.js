@@ -90,11 +90,8 @@
     const about = $("#about");
     about.setAttribute("aria-label", one ? `Definition of ${one.id}` : "Instructions");
     about.replaceChildren(...(one ? [
-      h("h3", one.id === one.name ? "" : `${one.id}: `, name(one.name)), h("p", said(one.definition)),
-      h("p", h("strong", "Evidence: "), said(one.evidence), ` (quotes: ${one.wants})`),
-      one.not && h("p", h("strong", "Not: "), said(one.not)),
-      one.example && h("div.example", h("strong", "Example"), one.example.quotes.map((text) => h("blockquote", said(text))), h("p", said(one.example.why))),
-    ].filter(Boolean) : [
+      h("h3", one.id === one.name ? "" : `${one.id}: `, name(one.name)), ...annotator.clauses(one),
+    ] : [
       h("p.rationale", said(rubric.instructions)),
       ...(rubric.precedence.length ? [h("p.rationale", h("strong", "Precedence: "), rubric.precedence.join(" > "))] : []),
     ]));

@@ -1,4 +1,4 @@
-// The first page of a report: the tables, codes that stand together, what the runs are.
+// The first page of a report: the tables, and what the runs are.
 "use strict";
 
 (function () {
@@ -70,27 +70,18 @@
     return svg;
   }
 
-  // The codes of traces by two sides, or twice by one: `count(row, column)` traces, null if that is
-  // not known. With `link` each count leads to its traces.
-  function matrix(label, codes, count, link = null, caption = null) {
-    const most = Math.max(1, ...codes.flatMap((row) => codes.map((column) => count(row, column) ?? 0)));
+  // The codes of traces by two sides: `count(row, column)` traces, and the address of each.
+  function matrix(label, codes, count, link, caption) {
+    const most = Math.max(1, ...codes.flatMap((row) => codes.map((column) => count(row, column))));
     const cell = (row, column) => {
       const n = count(row, column);
-      const made = h(`td${link && row === column ? ".same" : ""}`, n === null ? "-" : !link ? n : n > 0 && h("a", { href: link(row, column), "aria-label": `${n}: ${name(row, 64)} and ${name(column, 64)}` }, n));
+      const made = h(`td${row === column ? ".same" : ""}`, n > 0 && h("a", { href: link(row, column), "aria-label": `${n}: ${name(row, 64)} and ${name(column, 64)}` }, n));
       if (n) made.style.setProperty("--share", `${Math.round((70 * n) / most) + 8}%`);
       return made;
     };
-    return h("div.scroll", scrolled(label), h(`table.matrix${link ? ".linked" : ""}`, caption && h("caption", caption),
+    return h("div.scroll", scrolled(label), h("table.matrix", h("caption", caption),
       h("thead", h("tr", h("th"), codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
       h("tbody", codes.map((row) => h("tr", h("th", { scope: "row" }, name(row, 64)), codes.map((column) => cell(row, column)))))));
-  }
-
-  function together(one) {
-    const at = new Map(one.codes.map((code, n) => [code, n]));
-    return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
-      matrix(`Codes in one trace: ${one.title}`, one.codes, (row, column) => one.counts[at.get(row)][at.get(column)]),
-      h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`),
-      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
   }
 
   function about(run) {
@@ -103,5 +94,5 @@
   // `toTraces(filter)` is the address of the traces that a filter lets through.
   // `proof(filter, code)` are quotes of a code with the addresses of their places.
   annotator.showTables = (overview, toTraces, proof) =>
-    [overview.tables.map((one) => table(one, toTraces, proof)), overview.together.map(together), overview.runs.map(about)];
+    [overview.tables.map((one) => table(one, toTraces, proof)), overview.runs.map(about)];
 })();

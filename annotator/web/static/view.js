@@ -103,20 +103,9 @@
   // ---- the list ----
   function tracesPage() {
     const { filter } = place;
-    const list = h("ol.traces");
-    const status = h("p.status", { role: "status" });
-    const more = h("button", { type: "button" }, `Show ${PAGE} more`);
-    let at = 0;
-    const load = () => {
-      const found = source.rows(filter, at, PAGE);
-      list.append(...found.rows.map((row) => item(row, filter)));
-      at += found.rows.length;
-      status.textContent = annotator.count(found.total, "annotation");
-      more.hidden = at >= found.total;
-    };
-    more.addEventListener("click", load);
-    load();
-    return [h("h1", "Traces"), h("div", filters(filter)), status, list, more];
+    const rows = source.rows(filter);
+    return [h("h1", "Traces"), h("div", filters(filter)), h("p.status", { role: "status" }, annotator.count(rows.length, "annotation")),
+      annotator.page(rows, (row) => item(row, filter), h("ol.traces"), PAGE)];
   }
 
   const SAID = {
@@ -387,17 +376,10 @@
     source = list;
     overview = { ...found, title: name(found.title, 400) };
     $("nav [data-page=compare]").hidden = !overview.comparisons.length;
-    const turnTheme = annotator.theme();
-    $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on the finding in focus"], ["e", "add the code chosen, with the selected text"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
-    $("#help").addEventListener("click", openHelp);
+    openHelp = annotator.frame([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on the finding in focus"], ["e", "add the code chosen, with the selected text"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();
       location.hash = `#/search?${new URLSearchParams({ q: $("#search").value })}`;
-    });
-    $(".skip").addEventListener("click", (event) => {
-      event.preventDefault(); // the address names a page, not a place on it
-      main().focus();
     });
     document.addEventListener("keydown", keys);
     addEventListener("hashchange", draw);
