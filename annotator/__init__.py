@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
     from annotator.api import load_calibrations as load_calibrations
+    from annotator.api import match_codes as match_codes
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
     from annotator.api import tune as tune
@@ -88,6 +89,7 @@ _NAMES = {
     "load_rubric": "annotator.rubrics",
     "load_traces": "annotator.traces",
     "locate": "annotator.rubrics.evidence",
+    "match_codes": "annotator.api",
     "merge": "annotator.api",
     "open_run": "annotator.runs.run",
     "project_usage": "annotator.runs.forecast",

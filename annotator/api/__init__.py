@@ -16,6 +16,7 @@ from annotator.api.judging import (
     llm,
     merge,
 )
+from annotator.api.matching import MatchedCodes, has_findings, match_codes
 from annotator.api.reporting import (
     StatsSummary,
     check_figure,
@@ -52,6 +53,7 @@ __all__ = [
     "Forecast",
     "IfRejected",
     "JudgeSource",
+    "MatchedCodes",
     "Only",
     "RubricSource",
     "Run",
@@ -78,10 +80,12 @@ __all__ = [
     "forecast_tuning",
     "group_calibrations",
     "group_runs",
+    "has_findings",
     "is_run",
     "judge_lines",
     "llm",
     "load_calibrations",
+    "match_codes",
     "merge",
     "open_run",
     "open_runs",

@@ -228,6 +228,11 @@ def save_codebook(book: Codebook, folder: Path) -> None:
     _write_rubric(book, folder)
 
 
+def has_codebook(folder: Path) -> bool:
+    """Whether a folder holds a codebook."""
+    return (folder / _FILE).is_file()
+
+
 def read_codebook(folder: Path) -> tuple[Codebook, tuple[Decision, ...]]:
     """Return the codebook as the model made it, and people's decisions since.
 
