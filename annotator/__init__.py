@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import describe_methods as describe_methods
     from annotator.api import draw as draw
     from annotator.api import find_conflicts as find_conflicts
+    from annotator.api import find_mechanisms as find_mechanisms
     from annotator.api import forecast as forecast
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
@@ -82,6 +83,7 @@ _NAMES = {
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",
     "find_conflicts": "annotator.api",
+    "find_mechanisms": "annotator.api",
     "forecast": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",

@@ -16,7 +16,7 @@ from annotator.api.judging import (
     llm,
     merge,
 )
-from annotator.api.matching import MatchedCodes, has_findings, match_codes
+from annotator.api.matching import find_mechanisms, has_findings, match_codes
 from annotator.api.reporting import (
     StatsSummary,
     check_figure,
@@ -53,7 +53,6 @@ __all__ = [
     "Forecast",
     "IfRejected",
     "JudgeSource",
-    "MatchedCodes",
     "Only",
     "RubricSource",
     "Run",
@@ -76,6 +75,7 @@ __all__ = [
     "draw",
     "find_calibrations",
     "find_conflicts",
+    "find_mechanisms",
     "forecast",
     "forecast_tuning",
     "group_calibrations",

@@ -8,6 +8,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, format_count, list_first
 from annotator.induction.codebook import Codebook
 from annotator.reports.counts import JUDGED
+from annotator.reports.table import Table
 from annotator.rubrics.annotations import Evidence
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster
@@ -99,6 +100,12 @@ class RubricMatch:
     absent_first: tuple[str, ...]
     absent_second: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Return the table of ``annotate rubric diff``."""
+        from annotator.reports.tables import matches
+
+        return matches.tabulate(self)
 
 
 def read_run(run: Run, cluster: Sequence[str]) -> CodedTraces:

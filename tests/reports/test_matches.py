@@ -48,7 +48,7 @@ def folders(tmp_path):
 
 
 def test_codes_match_by_kappa_over_the_traces_both_judged(folders):
-    result = an.match_codes(*folders).result
+    result = an.match_codes(*folders)
     assert (result.n, result.tasks) == (40, 20)
     found = {(x.first, x.second): x for x in result.matches}
     assert {pair: x.kappa.value for pair, x in found.items()} == pytest.approx(KAPPAS)
@@ -99,9 +99,9 @@ def test_an_induction_is_compared_as_a_run_is(annotate_cli, folders, tmp_path):
     folder = tmp_path / "induced"
     folder.mkdir()
     save_codebook(make_codebook(SECOND), folder)
-    by_run = an.match_codes(folders[0], folders[1]).result
+    by_run = an.match_codes(folders[0], folders[1])
     for source in (make_codebook(SECOND), folder):
-        result = an.match_codes(folders[0], source).result
+        result = an.match_codes(folders[0], source)
         assert [x.kappa for x in result.matches] == [x.kappa for x in by_run.matches]
         assert result.matches[0].overlaps == 12  # here all quotes are the same
     assert f"B: {folder}" in annotate_cli("rubric", "diff", folders[0], folder).out
@@ -118,7 +118,7 @@ def test_codes_of_a_run_with_two_rubrics_have_their_names(folders, tmp_path):
         annotate_traces(FIRST),
         more=[(rubrics[1], annotate_traces(SECOND))],
     )
-    result = an.match_codes(folders[1], both).result
+    result = an.match_codes(folders[1], both)
     assert ("p", "two.p", 1.0) in [(x.first, x.second, x.kappa.value) for x in result.matches]
 
 

@@ -35,7 +35,7 @@ def tabulate(result: RubricMatch) -> Table:
         columns = {"n": [str(match.n) for match in matches], **columns}
     rows = zip(*_list_names(matches, columns), *columns.values(), strict=True)
     notes = rank_notes(dict.fromkeys(_list_notes(result)), corrected=False)
-    first, second = (sanitize_line(name, 60) for name in (result.first, result.second))
+    first, second = (sanitize_line(name, 1000) for name in (result.first, result.second))
     full = Table(
         title=f"A: {first}\nB: {second}\n\n{wrap_lines(_write_summary(result))}",
         header=("code of A", "code of B", *columns) if matches else (),
