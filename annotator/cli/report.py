@@ -166,6 +166,8 @@ def command(
     code, *asked = (options.pop(name) for name in ("code", "model", "base_url"))
     if code:
         found = _find_mechanisms(runs, groups, code, *asked, **options)
+        if format_ == "html" and not out:
+            out = runs[0] / f"mechanisms-{code}.html"
         put_tables([found.table()], format_, out, verbose=verbose)
         return
     writer = _WRITERS.get(format_)

@@ -175,7 +175,7 @@ class _Space:
         least = min(_LEAST_TASKS, len({x.task or x.trace_id for x in findings}))
         self._common = {word for word, n in tasks.items() if n >= least}
         self.vectors: NDArray[np.float64] = np.zeros((len(texts), 1))
-        if self._common:
+        if len(self._common) > 1:
             self._weights = TfidfVectorizer(analyzer=self._list_terms, sublinear_tf=True)
             matrix = self._weights.fit_transform(texts)
             self._svd = TruncatedSVD(min(_DIMENSIONS, matrix.shape[1]), random_state=0)
