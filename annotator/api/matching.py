@@ -96,15 +96,15 @@ def find_mechanisms(
     """
     from annotator.reports.mechanisms import find_mechanisms as find
 
-    found = find(run, code, rubric, list_names(cluster))
+    mechanisms = find(run, code, rubric, list_names(cluster))
     if model is None:
-        return found
+        return mechanisms
     refuse_running_loop("call annotator.find_mechanisms in a thread of its own")
-    return _name_groups(found, run, model, on_notice)
+    return _name_groups(mechanisms, run, model, on_notice)
 
 
 def _name_groups(
-    found: "Mechanisms",
+    mechanisms: "Mechanisms",
     run: Run,
     model: str | Path | Mapping[str, Any] | ModelSettings,
     notice: Callable[[str], None],
@@ -118,20 +118,17 @@ def _name_groups(
     if built.session and built.settings.max_cost is not None:
         built.session.budget = Budget(built.settings.max_cost)
     namer = GroupNamer(built.members[0].options, built.session)
-    scheme = run.scheme(found.rubric)
-    definition = read_definitions(scheme.id, scheme.sha256).get(found.code, found.code_name)
+    scheme, code = run.scheme(mechanisms.rubric), mechanisms.code
+    definition = read_definitions(scheme.id, scheme.sha256).get(code, mechanisms.code_name)
     groups = [
         [
-            {
-                "reason": finding.rationale[:_LONGEST],
-                "quotes": [item.quote[:_LONGEST] for item in finding.evidence],
-            }
-            for finding in group.findings[:_CENTRAL]
+            {"reason": x.rationale[:_LONGEST], "quotes": [q.quote[:_LONGEST] for q in x.evidence]}
+            for x in group.findings[:_CENTRAL]
         ]
-        for group in found.groups
+        for group in mechanisms.groups
     ]
-    names = asyncio.run(namer.name(f"{found.code}: {definition}", groups))
+    names = asyncio.run(namer.name(f"{code}: {definition}", groups))
     usage = namer.overhead
     cost = "an unknown price" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     notice(f"names by {namer.options.model}: calls {usage.calls}, {cost}")
-    return found.rename(names, f"llm:{namer.options.model}")
+    return mechanisms.rename(names, f"llm:{namer.options.model}")

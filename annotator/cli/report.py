@@ -163,12 +163,12 @@ def command(
     without RUNS all.
     """
     can_correct = _check_options(runs, format_)
-    code, *asked = (options.pop(name) for name in ("code", "model", "base_url"))
+    code, model, base_url = (options.pop(name) for name in ("code", "model", "base_url"))
     if code:
-        found = _find_mechanisms(runs, groups, code, *asked, **options)
+        result = _find_mechanisms(runs, groups, code, model, base_url, **options)
         if format_ == "html" and not out:
             out = runs[0] / f"mechanisms-{code}.html"
-        put_tables([found.table()], format_, out, verbose=verbose)
+        put_tables([result.table()], format_, out, verbose=verbose)
         return
     writer = _WRITERS.get(format_)
     request = open_request(runs, groups, no_calibration, corrected=can_correct, **options)

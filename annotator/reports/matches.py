@@ -168,17 +168,17 @@ def match_codes(first: CodedTraces, second: CodedTraces) -> RubricMatch:
     """
     shared = first.tasks.keys() & second.tasks.keys()
     if not shared:
-        one, other = (list_first(sorted(side.tasks), 1) or "no trace" for side in (first, second))
+        ids = (list_first(sorted(side.tasks), 1) or "no trace" for side in (first, second))
         raise AnnotatorError(
-            f"{first.name} and {second.name} judged no trace in common ({one}; {other}): codes"
+            f"{first.name} and {second.name} judged no trace in common ({'; '.join(ids)}): codes"
             " match by their findings on the same traces"
         )
     tasks = {id_: first.tasks[id_] or second.tasks[id_] for id_ in shared}
     sides = [_split_absent(side.codes, shared) for side in (first, second)]
     rows, columns = (codes for codes, _ in sides)
     pairs = [[_compare(row, column, tasks) for column in columns] for row in rows]
-    chosen = [pairs[i][j] for i, j in _assign(pairs)]
-    matches = [match for match in chosen if match.verdict != "none"]
+    best = [pairs[i][j] for i, j in _assign(pairs)]
+    matches = [match for match in best if match.verdict != "none"]
     ranks = {"match": 0, "open": 1}
     matches.sort(key=lambda match: (ranks[match.verdict], -(match.kappa.value or 0)))
     by_column = [list(column) for column in zip(*pairs, strict=True)]
@@ -223,12 +223,12 @@ def _compare(
         labels[0].count(_YES),
         labels[1].count(_YES),
         len(both),
-        sum(_overlap(first.quotes[id_], second.quotes[id_]) for id_ in both),
+        sum(_has_overlap(first.quotes[id_], second.quotes[id_]) for id_ in both),
         kappa,
     )
 
 
-def _overlap(first: Sequence[Evidence], second: Sequence[Evidence]) -> bool:
+def _has_overlap(first: Sequence[Evidence], second: Sequence[Evidence]) -> bool:
     return any(
         a.source == b.source and a.start < b.end and b.start < a.end for a in first for b in second
     )

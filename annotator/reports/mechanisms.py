@@ -172,8 +172,8 @@ class _Space:
                 for word in _list_words(text)
             }
         )
-        least = min(_LEAST_TASKS, len({x.task or x.trace_id for x in findings}))
-        self._common = {word for word, n in tasks.items() if n >= least}
+        minimum = min(_LEAST_TASKS, len({x.task or x.trace_id for x in findings}))
+        self._common = {word for word, n in tasks.items() if n >= minimum}
         self.vectors: NDArray[np.float64] = np.zeros((len(texts), 1))
         if len(self._common) > 1:
             self._weights = TfidfVectorizer(analyzer=self._list_terms, sublinear_tf=True)
@@ -183,8 +183,8 @@ class _Space:
             self.vectors = self._project(texts)
 
     def _list_terms(self, text: str) -> list[str]:
-        words = [word for word in _list_words(text) if word in self._common]
-        return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
+        terms = [word for word in _list_words(text) if word in self._common]
+        return [*terms, *(f"{a} {b}" for a, b in pairwise(terms))]
 
     def _project(self, texts: Sequence[str]) -> NDArray[np.float64]:
         from sklearn.preprocessing import normalize
@@ -221,9 +221,9 @@ def _group(vectors: NDArray[np.float64]) -> tuple[list[list[int]], float]:
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics import silhouette_score
 
-    most = min(_MOST_GROUPS, len(np.unique(vectors.round(6), axis=0)))
+    maximum = min(_MOST_GROUPS, len(np.unique(vectors.round(6), axis=0)))
     best: tuple[bool, float, Any] = (False, -2.0, None)
-    for k in range(_LEAST_GROUPS, most + 1):
+    for k in range(_LEAST_GROUPS, maximum + 1):
         labels = AgglomerativeClustering(k).fit_predict(vectors)
         large = bool(np.bincount(labels).min() >= _LEAST_SIZE)
         silhouette = float(silhouette_score(vectors, labels))
@@ -235,9 +235,9 @@ def _group(vectors: NDArray[np.float64]) -> tuple[list[list[int]], float]:
 
 
 def _shorten(text: str) -> str:
-    """Return the first words of a text, without the mark of a line in a diff."""
-    words = " ".join(text.split()).removeprefix("+").removeprefix("-").strip()
-    if len(words) <= _LONGEST_NAME:
-        return words
-    cut = words[: _LONGEST_NAME - 3]
+    """Return the first line of a text, without the mark of a line in a diff."""
+    line = " ".join(text.split()).removeprefix("+").removeprefix("-").strip()
+    if len(line) <= _LONGEST_NAME:
+        return line
+    cut = line[: _LONGEST_NAME - 3]
     return f"{cut.rpartition(' ')[0] if ' ' in cut[_LONGEST_NAME // 2 :] else cut}..."

@@ -22,13 +22,13 @@ Answer with one JSON object and nothing else, with the groups in the order in wh
 """
 
 
-class _Name(BaseModel):
+class _GroupName(BaseModel):
     name: str
     sentence: str
 
 
-class _Names(BaseModel):
-    groups: list[_Name]
+class _GroupNames(BaseModel):
+    groups: list[_GroupName]
 
 
 class GroupNamer(Author):
@@ -55,7 +55,7 @@ def read_names(answer: str, n: int) -> list[tuple[str, str]]:
         RubricError: a name is missing, too long or given twice.
     """
     try:
-        groups = TypeAdapter(_Names).validate_json(answer).groups
+        groups = TypeAdapter(_GroupNames).validate_json(answer).groups
     except ValidationError as error:
         raise RubricError(f"no JSON object of groups: {describe_validation(error)}") from error
     names = [(" ".join(x.name.split()), " ".join(x.sentence.split())) for x in groups]
