@@ -41,7 +41,7 @@ def tabulate(result: RubricMatch) -> Table:
         header=("code of A", "code of B", *columns) if matches else (),
         rows=list(rows) if matches else [],
         texts=2,
-        lines=list(_list_lines(result)),
+        lines=[*([] if matches else [""]), *_list_lines(result)],
         notes=notes,
         below=sum(match.verdict == "open" for match in matches),
         name="rubric-diff",
@@ -94,8 +94,9 @@ def _describe(code: LoneCode, side: str) -> str:
     if code.nearest is None:
         return f"{text}  no code is near"
     name = sanitize_line(code.nearest.second if side == "A" else code.nearest.first, 64)
-    kappa = format_number(code.nearest.kappa.value or 0, 2)
-    return f"{text}  nearest: {name}, kappa {kappa} {_format_limits(code.nearest.kappa)}"
+    kappa = code.nearest.kappa
+    limits = f" {_format_limits(kappa)}" if kappa.low is not None else ""
+    return f"{text}  nearest: {name}, kappa {format_number(kappa.value or 0, 2)}{limits}"
 
 
 def _list_notes(result: RubricMatch) -> Iterator[str]:
