@@ -201,7 +201,8 @@ def _find_mechanisms(
     if len(runs) != 1 or len(rubrics) > 1:
         raise click.UsageError("--mechanisms needs one RUN, and at most one --rubric")
     [run] = open_runs(runs, groups)
-    load_keys()
+    if model:
+        load_keys()
     settings: Any = model
     base_url = base_url or os.environ.get("OPENAI_BASE_URL")
     if model and base_url and not model.endswith((".yaml", ".yml")):

@@ -86,8 +86,8 @@ class RubricMatch:
     Attributes:
         n: the traces that were judged by both, of ``tasks``; None if no trace names a task.
         matches: the pairs that match, and the open ones below them.
-        only_first: the first one's codes without a match; ``only_second`` likewise.
-        absent_first: the first one's codes that are in none of these traces.
+        only_first: the first one's codes without a match, also those in none of these traces;
+            ``only_second`` likewise.
     """
 
     first: str
@@ -97,8 +97,6 @@ class RubricMatch:
     matches: tuple[CodeMatch, ...]
     only_first: tuple[LoneCode, ...]
     only_second: tuple[LoneCode, ...]
-    absent_first: tuple[str, ...]
-    absent_second: tuple[str, ...]
     notes: tuple[str, ...]
 
     def table(self) -> Table:
@@ -174,15 +172,12 @@ def match_codes(first: CodedTraces, second: CodedTraces) -> RubricMatch:
             " match by their findings on the same traces"
         )
     tasks = {id_: first.tasks[id_] or second.tasks[id_] for id_ in shared}
-    sides = [_split_absent(side.codes, shared) for side in (first, second)]
-    rows, columns = (codes for codes, _ in sides)
-    pairs = [[_compare(row, column, tasks) for column in columns] for row in rows]
+    pairs = [[_compare(row, column, tasks) for column in second.codes] for row in first.codes]
     best = [pairs[i][j] for i, j in _assign(pairs)]
     matches = [match for match in best if match.verdict != "none"]
     ranks = {"match": 0, "open": 1}
     matches.sort(key=lambda match: (ranks[match.verdict], -(match.kappa.value or 0)))
     by_column = [list(column) for column in zip(*pairs, strict=True)]
-    matched = [{match.first for match in matches}, {match.second for match in matches}]
     named = {task for task in tasks.values() if task}
     return RubricMatch(
         first.name,
@@ -190,20 +185,10 @@ def match_codes(first: CodedTraces, second: CodedTraces) -> RubricMatch:
         len(shared),
         len(set(tasks.values()) - {None}) + sum(not x for x in tasks.values()) if named else None,
         tuple(matches),
-        tuple(_list_lone(rows, pairs, matched[0], shared)),
-        tuple(_list_lone(columns, by_column, matched[1], shared)),
-        sides[0][1],
-        sides[1][1],
+        tuple(_list_lone(first.codes, pairs, {match.first for match in matches}, shared)),
+        tuple(_list_lone(second.codes, by_column, {match.second for match in matches}, shared)),
         tuple(Note(text, "part") for side in (first, second) for text in side.notes),
     )
-
-
-def _split_absent(
-    codes: Sequence[CodeFindings], shared: set[str]
-) -> tuple[list[CodeFindings], tuple[str, ...]]:
-    """Return the codes in any of the shared traces, and the names of the others."""
-    present = [code for code in codes if not shared.isdisjoint(code.quotes)]
-    return present, tuple(code.name for code in codes if code not in present)
 
 
 def _compare(

@@ -58,12 +58,12 @@ def test_codes_match_by_kappa_over_the_traces_both_judged(folders):
     )
     assert match.overlaps == 12 - len(MOVED)
     assert found["c", "r"].verdict == "open"
-    [lone], [other] = result.only_first, result.only_second
+    [lone, absent], [other] = result.only_first, result.only_second
+    assert (absent.code, absent.count, absent.n, absent.nearest) == ("d", 0, 40, None)
     assert (lone.code, lone.count, lone.n, other.code, other.count) == ("b", 12, 40, "q", 12)
     assert lone.nearest == other.nearest
     assert lone.nearest.kappa.value == pytest.approx(0.07 / 0.42)
     assert lone.nearest.kappa.low < 0
-    assert (result.absent_first, result.absent_second) == (("d",), ())
 
 
 def test_the_table_fits_a_terminal(annotate_cli, folders):

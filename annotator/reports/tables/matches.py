@@ -71,21 +71,17 @@ def _write_summary(result: RubricMatch) -> str:
     text += f" codes match in {format_count(verdicts.count('match'), 'pair')}"
     if n := verdicts.count("open"):
         text += f"; too few traces to tell: {format_count(n, 'pair')}"
-    return f"{text}. Only in A: {len(result.only_first)}, only in B: {len(result.only_second)}."
+    only = [sum(code.count > 0 for code in x) for x in (result.only_first, result.only_second)]
+    return f"{text}. Only in A: {only[0]}, only in B: {only[1]}."
 
 
 def _list_lines(result: RubricMatch) -> Iterator[str]:
-    sides = (
-        ("A", result.only_first, result.absent_first),
-        ("B", result.only_second, result.absent_second),
-    )
-    for side, codes, absent in sides:
-        if codes:
-            yield f"Only in {side}:"
-        for code in sorted(codes, key=lambda code: -code.count):
-            yield wrap_line(f"  {_describe(code, side)}", "      ")
-        if absent:
-            names = ", ".join(sanitize_line(name, 64) for name in absent)
+    for side, codes in (("A", result.only_first), ("B", result.only_second)):
+        lone = sorted((code for code in codes if code.count), key=lambda code: -code.count)
+        yield from [f"Only in {side}:"] if lone else []
+        yield from (wrap_line(f"  {_describe(code, side)}", "      ") for code in lone)
+        if absent := [sanitize_line(code.code, 64) for code in codes if not code.count]:
+            names = ", ".join(absent)
             yield wrap_line(f"In none of these traces, of {side}: {names}", "   ")
 
 
