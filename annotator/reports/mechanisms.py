@@ -25,6 +25,7 @@ _LEAST_GROUPS, _MOST_GROUPS = 3, 8
 _LEAST_SIZE = 3  # findings of a group, which is shown with three quotes
 _LEAST_TASKS = 3  # a word of fewer tasks tells their subject, not how the failure happens
 _DIMENSIONS = 5
+_DRAWS = 10
 _LEAST_WORDS = 3  # of a quote that says something by itself
 _LONGEST_NAME = 46
 _WORD = re.compile(r"[^\W\d]{2,}")
@@ -59,6 +60,8 @@ class Mechanisms:
     Attributes:
         n: the traces with a finding of the code, of ``tasks``; None if no trace names a task.
         silhouette: how far the groups lie apart, from -1 to 1.
+        stability: how far they stay the same without a tenth of the findings: the adjusted Rand
+            index, mean of ten draws. 1: the same, 0: by chance.
         named_by: the model that named the groups; "" if quotes do.
     """
 
@@ -71,6 +74,7 @@ class Mechanisms:
     tasks: int | None
     groups: tuple[Mechanism, ...]
     silhouette: float
+    stability: float
     named_by: str = ""
 
     def table(self) -> Table:
@@ -140,6 +144,7 @@ def find_mechanisms(run: Run, code: str, rubric: str | None, cluster: Sequence[s
     return Mechanisms(
         *(str(run), scheme.id, code, name, len(by_trace), len(findings)),
         *(len(counts) if counts.named else None, tuple(mechanisms), silhouette),
+        _measure_stability(findings, members),
     )
 
 
@@ -232,6 +237,21 @@ def _group(vectors: NDArray[np.float64]) -> tuple[list[list[int]], float]:
     if best[2] is None:
         return [], 0.0
     return [np.flatnonzero(best[2] == n).tolist() for n in range(best[2].max() + 1)], best[1]
+
+
+def _measure_stability(findings: Sequence[CodeFinding], members: Sequence[Sequence[int]]) -> float:
+    from sklearn.metrics import adjusted_rand_score
+
+    group_of = {n: number for number, numbers in enumerate(members) for n in numbers}
+    random = np.random.default_rng(0)
+    indices = []
+    for _ in range(_DRAWS):
+        kept = sorted(random.permutation(len(findings))[len(findings) // 10 :].tolist())
+        groups, _ = _group(_Space([findings[n] for n in kept]).vectors)
+        again = {kept[n]: number for number, numbers in enumerate(groups) for n in numbers}
+        before = [group_of[n] for n in again]
+        indices.append(adjusted_rand_score(before, list(again.values())) if again else 0.0)
+    return float(np.mean(indices))
 
 
 def _shorten(text: str) -> str:

@@ -65,6 +65,7 @@ def run(tmp_path, rubric):
 def test_groups_are_the_ways_it_happens_and_not_the_tasks(run):
     found = an.find_mechanisms(an.open_run(run), "alpha")
     assert (found.n, found.findings, found.tasks, found.named_by) == (36, 36, 6, "")
+    assert found.stability == pytest.approx(1)  # rationales of one way are the same
     assert [
         ({x.trace_id.split("/")[0] for x in group.findings}, len(group.findings))
         for group in found.groups

@@ -89,12 +89,13 @@ def _list_notes(result: Mechanisms) -> Iterator[str]:
         " codes of them: annotate induce, then annotate label.",
         "groups",
     )
-    silhouette = format_number(result.silhouette, 2)
+    stability, silhouette = (format_number(x, 2) for x in (result.stability, result.silhouette))
     yield Note(
-        f"Groups are of findings with similar words in their rationales; silhouette {silhouette}"
-        " (1: far apart, 0: they run into each other).",
-        "silhouette",
+        "Groups are of findings with similar words in their rationales. Without a tenth of the"
+        f" findings they agree with these by {stability} (adjusted Rand; 1: the same, 0: chance).",
+        "stability",
     )
+    yield Note(f"Silhouette {silhouette} (1: groups lie far apart, 0: they overlap).", "silhouette")
     if result.named_by:
         yield Note(f"Names and sentences: {sanitize_line(result.named_by, 60)}.", "names")
     else:
