@@ -24,7 +24,7 @@ LEAST_FINDINGS = 20
 _LEAST_GROUPS, _MOST_GROUPS = 3, 8
 _LEAST_SIZE = 3  # findings of a group, which is shown with three quotes
 _LEAST_TASKS = 3  # a word of fewer tasks tells their subject, not how the failure happens
-_DIMENSIONS = 5
+_DIMENSIONS = 4
 _DRAWS = 10
 _LEAST_WORDS = 3  # of a quote that says something by itself
 _LONGEST_NAME = 46
@@ -162,7 +162,7 @@ def _find_scheme(run: Run, code: str, rubric: str | None) -> Scheme:
 
 
 class _Space:
-    """Vectors of texts: weights of words and word pairs (TF-IDF) in five dimensions (SVD)."""
+    """Vectors of texts: weights of words and word pairs (TF-IDF) in four dimensions (SVD)."""
 
     def __init__(self, findings: Sequence[CodeFinding]) -> None:
         from sklearn.decomposition import TruncatedSVD

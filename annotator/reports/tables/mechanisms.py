@@ -71,8 +71,8 @@ def _write_summary(result: Mechanisms) -> str:
 
 def _show_group(number: int, group: Mechanism) -> Iterator[str]:
     yield wrap_line(f"{number} {sanitize_line(group.name, 200)}", "  ")
-    if group.sentence:
-        yield wrap_line(f"  {sanitize_line(group.sentence, 600)}", "  ")
+    if text := group.sentence or group.findings[0].rationale:
+        yield wrap_line(f"  {sanitize_line(text, 300)}", "  ")
     for finding in group.findings[:_QUOTES]:
         trace = sanitize_line(finding.trace_id, 1000)
         if not finding.evidence:
