@@ -103,7 +103,10 @@ def test_every_format_has_the_groups(annotate_cli, run, tmp_path):
     [document] = json.loads(report("json"))
     ids = [{x["trace_id"] for x in group["findings"]} for group in document["groups"]]
     assert ids == [{f"{way}/{n}" for n in range(count)} for way, (count, *_) in WAYS.items()]
-    assert "| 18/36 | 50.0 | [30.3, 69.7] |" in report("md")
+    title, _, *table = report("md").splitlines()
+    assert title.startswith("**alpha, faults, run ")
+    assert title.endswith("**")
+    assert "| 18/36 | 50.0 | [30.3, 69.7] |" in table[2]
     assert r"\begin{tabular}" in report("latex")
     report("html")
     assert "<td" in (run / "mechanisms-alpha.html").read_text()

@@ -28,9 +28,10 @@ _COLUMNS = (
 def tabulate(result: Mechanisms) -> Table:
     """Return a row and a record for each group; its first findings are in lines below."""
     names = cut_names([sanitize_line(group.name, 200) for group in result.groups], _LONGEST_NAME)
+    title, summary = _write_title(result), _write_summary(result)
     notes = list(_list_notes(result))
     full = Table(
-        title=f"{_write_title(result)}\n\n{wrap_line(_write_summary(result), '')}",
+        title=f"{title}: {summary}",
         header=("way it happens", "traces", "%", "95 % interval"),
         rows=[
             (
@@ -49,7 +50,8 @@ def tabulate(result: Mechanisms) -> Table:
         columns=_COLUMNS,
         document=asdict(result),
     )
-    return replace(full, brief=replace(full, notes=select_notes(notes)))
+    title = f"{title}\n\n{wrap_line(summary, '')}"
+    return replace(full, brief=replace(full, title=title, notes=select_notes(notes)))
 
 
 def _write_title(result: Mechanisms) -> str:
