@@ -19,10 +19,12 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import describe_methods as describe_methods
     from annotator.api import draw as draw
     from annotator.api import find_conflicts as find_conflicts
+    from annotator.api import find_mechanisms as find_mechanisms
     from annotator.api import forecast as forecast
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
     from annotator.api import load_calibrations as load_calibrations
+    from annotator.api import match_codes as match_codes
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
     from annotator.api import tune as tune
@@ -81,6 +83,7 @@ _NAMES = {
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",
     "find_conflicts": "annotator.api",
+    "find_mechanisms": "annotator.api",
     "forecast": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",
@@ -88,6 +91,7 @@ _NAMES = {
     "load_rubric": "annotator.rubrics",
     "load_traces": "annotator.traces",
     "locate": "annotator.rubrics.evidence",
+    "match_codes": "annotator.api",
     "merge": "annotator.api",
     "open_run": "annotator.runs.run",
     "project_usage": "annotator.runs.forecast",

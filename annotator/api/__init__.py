@@ -16,6 +16,7 @@ from annotator.api.judging import (
     llm,
     merge,
 )
+from annotator.api.matching import find_mechanisms, has_findings, match_codes
 from annotator.api.reporting import (
     StatsSummary,
     check_figure,
@@ -74,13 +75,16 @@ __all__ = [
     "draw",
     "find_calibrations",
     "find_conflicts",
+    "find_mechanisms",
     "forecast",
     "group_calibrations",
     "group_runs",
+    "has_findings",
     "is_run",
     "judge_lines",
     "llm",
     "load_calibrations",
+    "match_codes",
     "merge",
     "open_run",
     "open_runs",

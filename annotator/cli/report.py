@@ -1,14 +1,17 @@
 """``annotate report``: its options, its formats, and which of them go together."""
 
+import os
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
+from annotator.cli.defaults import load_keys
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
@@ -16,11 +19,15 @@ from annotator.cli.options import (
     add_option,
     add_page_options,
     add_table_options,
+    parse_attributes,
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
-from annotator.cli.tables import TableRequest, open_request, put_methods
+from annotator.cli.tables import TableRequest, open_request, open_runs, put_methods
 from annotator.reports import table
+
+if TYPE_CHECKING:  # statistics are slow to import
+    from annotator.reports.mechanisms import Mechanisms
 
 
 def _write_parquet(request: TableRequest, path: Path) -> None:
@@ -53,16 +60,19 @@ _SHARES = frozenset(("--out", "--cluster", "--by", "--no-calibration"))
 _CORRECTED = _SHARES | {"--calibration", "--transfer", "--joint"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
 _ROWS = frozenset(("--sort", "--meanings"))
-_NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence"}
+_MECHANISMS = frozenset(("--mechanisms", "--out", "--cluster", "--rubric", "--model", "--base-url"))
+_NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence", *_MECHANISMS}
 # Which options go with a format, or with an option that decides the table.
 _GOES_WITH = {
     "--format csv": _NUMBERS,
     "--format json": _NUMBERS,
-    "--format html": _CORRECTED | {"--labels", "--annotator", "--traces", "--no-facts"},
-    "--format parquet": _NUMBERS - {"--co-occurrence"},
+    "--format html": _CORRECTED
+    | {"--labels", "--annotator", "--traces", "--no-facts", *_MECHANISMS},
+    "--format parquet": _NUMBERS - {"--co-occurrence", "--mechanisms"},
     "--format dataset": frozenset(("--out",)),
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
     "--methods": _CORRECTED,
+    "--mechanisms": _MECHANISMS,
     "--co-occurrence": frozenset(("--out", "--no-calibration")),
     "--of-labelled": _SHARES | _PEOPLE | _ROWS,
     "--labels": _SHARES | _PEOPLE | _ROWS | {"--of-labelled"},
@@ -72,7 +82,7 @@ _GOES_WITH = {
 _SECTIONS = {
     "Options": "format_ out verbose sort meanings calibration_files methods groups by",
     "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
-    "More tables": "co_occurrence",
+    "More tables": "co_occurrence code model base_url",
     "Labels and pages": "label_files annotators rubrics final design traces no_facts",
 }
 
@@ -106,6 +116,17 @@ _SECTIONS = {
 )
 @add_option("--co-occurrence", "Count how often one trace has two codes.")
 @add_option(
+    "--mechanisms CODE",
+    "Group the findings of CODE by their rationales: the three to eight commonest ways in which it"
+    " happens, with quotes.",
+    name="code",
+)
+@add_option(
+    "--model NAME|FILE.yaml",
+    "With --mechanisms: a model, or a judge file, that names the groups in one call.",
+)
+@add_option("--base-url URL", "With --model: an OpenAI-compatible endpoint.")
+@add_option(
     "--out PATH",
     "Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
     PATH,
@@ -114,7 +135,7 @@ _SECTIONS = {
 @verbose_option
 @add_option(
     "--rubric NAME|FILE...",
-    "With --labels: only this rubric.  [default: every rubric with labels]",
+    "With --labels or --mechanisms: only this rubric.  [default: every rubric with labels]",
     name="rubrics",
 )
 @add_option("--final", "With --labels: count the test split, which is held out.")
@@ -142,6 +163,13 @@ def command(
     without RUNS all.
     """
     can_correct = _check_options(runs, format_)
+    code, model, base_url = (options.pop(name) for name in ("code", "model", "base_url"))
+    if code:
+        result = _find_mechanisms(runs, groups, code, model, base_url, **options)
+        if format_ == "html" and not out:
+            out = runs[0] / f"mechanisms-{code}.html"
+        put_tables([result.table()], format_, out, verbose=verbose)
+        return
     writer = _WRITERS.get(format_)
     request = open_request(runs, groups, no_calibration, corrected=can_correct, **options)
     if methods:
@@ -159,6 +187,31 @@ def command(
         put_tables(request.count(), format_, out, verbose=verbose)
 
 
+def _find_mechanisms(
+    runs: Sequence[Path],
+    groups: Sequence[str],
+    code: str,
+    model: str | None,
+    base_url: str | None,
+    *,
+    cluster: str | None,
+    rubrics: Sequence[str],
+    **_: Any,
+) -> "Mechanisms":
+    if len(runs) != 1 or len(rubrics) > 1:
+        raise click.UsageError("--mechanisms needs one RUN, and at most one --rubric")
+    [run] = open_runs(runs, groups)
+    if model:
+        load_keys()
+    settings: Any = model
+    base_url = base_url or os.environ.get("OPENAI_BASE_URL")
+    if model and base_url and not model.endswith((".yaml", ".yml")):
+        settings = {"model": model, "base_url": base_url}
+    by = {} if cluster is None else {"cluster": parse_attributes(cluster)}
+    rubric = rubrics[0] if rubrics else None
+    return api.find_mechanisms(run, code, rubric=rubric, model=settings, on_notice=say_notice, **by)
+
+
 def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
     """Return whether a calibration changes the report; refuse options that do not go together."""
     context = click.get_current_context()
@@ -169,7 +222,7 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
     flags -= {"--format", "--group", "--verbose"}
     form = f"--format {format_}"
     counts_labels = "--labels" in flags and format_ != "html"  # a page shows them
-    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled"}
+    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled", "--mechanisms"}
     kinds |= {"--labels"} if counts_labels else set()
     rules = {form: _GOES_WITH.get(form, _GOES_WITH["--format"])}
     rules |= {kind: _GOES_WITH[kind] | {kind} for kind in sorted(kinds)}
@@ -178,7 +231,7 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
             names = ", ".join(sorted(goes_with - {kind}))
             raise click.UsageError(f"{kind} goes with {names}; not with {wrong[0]}")
     if needing := sorted(flags & (_PEOPLE - {"--annotator"})):
-        if "--labels" not in flags and format_ != "html":
+        if not flags & {"--labels", "--mechanisms"} and format_ != "html":
             raise click.UsageError(f"{needing[0]} needs --labels FILE")
         if counts_labels and runs and "--traces" in flags:
             raise click.UsageError("--traces is for labels without RUNS, which know their traces")
@@ -186,6 +239,8 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
         raise click.UsageError("--group needs RUNS: it is about their traces")
     if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
+    if flags & {"--model", "--base-url"} and not values["--mechanisms"]:
+        raise click.UsageError("--model and --base-url go with --mechanisms CODE: no call without")
     if format_ in _WRITERS and not values["--out"] and (len(runs) != 1 or counts_labels):
         raise click.UsageError(f"--format {format_} needs --out PATH here")
     return all("--calibration" in goes_with for goes_with in rules.values())

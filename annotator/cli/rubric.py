@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from annotator import api
 from annotator.base.files import write_file
 from annotator.base.text import dump_json, escape_controls, sanitize_line, wrap_line, wrap_lines
-from annotator.cli.options import add_option
-from annotator.cli.output import say, say_next
+from annotator.cli.options import add_option, verbose_option
+from annotator.cli.output import put_tables, say, say_next
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
 from annotator.rubrics.foreign import make_rubric_id, read_foreign
@@ -67,10 +68,22 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
 
 
 @command.command()
-@click.argument("old")
-@click.argument("new")
-def diff(old: str, new: str) -> None:
-    """Print the differences of NEW from OLD (names or files)."""
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="B")
+@add_option("--json", "Of runs: print the result as JSON.", name="as_json")
+@verbose_option
+def diff(old: str, new: str, as_json: bool, verbose: bool) -> None:
+    """Print the differences of rubric B from rubric A (names or files).
+
+    If A and B are runs, or inductions, print which of their codes match by their findings on the
+    same traces. Codes match if kappa's whole interval is above 0.
+    """
+    if api.has_findings(old) or api.has_findings(new):
+        table = api.match_codes(old, new).table()
+        put_tables([table], "json" if as_json else "table", verbose=verbose)
+        return
+    if as_json:
+        raise click.UsageError("--json is for two runs or inductions, not for rubric files")
     differences = list(compare_rubrics(load_rubric(old), load_rubric(new)))
     for line in differences or ["they say the same"]:
         say(wrap_lines(escape_controls(line)))

@@ -180,13 +180,9 @@ class TraceCounts:
 
     def share(self, label: Hashable) -> Interval:
         """Return the share of the traces with a label, or with a group of codes (its name in a
-        tuple): Wilson's interval, for the effective number of traces if they share tasks.
+        tuple); see :func:`compute_share`.
         """
-        if not self.clusters.named:
-            return compute_wilson_interval(self.clusters.alone[label], self.clusters.alone[None])
-        from validation import estimate_share_of_totals  # takes numpy, which not every report needs
-
-        return estimate_share_of_totals(*self.clusters.totals(label))
+        return compute_share(self.clusters, label)
 
     def bounds(self, count: int, *, screen: bool = False) -> tuple[float, float] | None:
         """Return the lowest and highest possible share of a code that ``count`` traces have, if
@@ -196,3 +192,14 @@ class TraceCounts:
         if not total or not (self.open or screen):
             return None
         return count / total, 1.0 if screen else (count + self.open) / total
+
+
+def compute_share(clusters: ClusterCounts, label: Hashable) -> Interval:
+    """Return the share of the traces with a label: Wilson's interval, for the effective number of
+    traces if they share tasks.
+    """
+    if not clusters.named:
+        return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
+    from validation import estimate_share_of_totals  # takes numpy, which not every report needs
+
+    return estimate_share_of_totals(*clusters.totals(label))

@@ -3,14 +3,11 @@
 import json
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
 
-from annotator.base.errors import AnnotatorError, RubricError
-from annotator.base.text import describe_validation, sanitize_line
-from annotator.judges.llm.answer import extract_answer
-from annotator.judges.llm.judge import LLMJudge
-from annotator.judges.llm.request import BUDGET_BYTES_PER_TOKEN, BYTES_PER_TOKEN, estimate_tokens
-from annotator.judges.llm.response import CallFailed
+from annotator.base.errors import RubricError
+from annotator.base.text import describe_validation
+from annotator.judges.llm.author import Author
+from annotator.judges.llm.request import estimate_tokens
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import UsageRange
 from annotator.rubrics.changes import ClauseChange, Field, derive_rubric
@@ -27,7 +24,7 @@ _Texts = dict[str, dict[Field, str]]  # by code
 _FIELDS: tuple[Field, ...] = ("definition", "evidence", "not")
 
 
-class Paraphraser(LLMJudge):
+class Paraphraser(Author):
     """Writes a rubric in other words. Its usage is ``overhead``."""
 
     async def paraphrase(self, rubric: Rubric) -> Rubric:
@@ -37,43 +34,21 @@ class Paraphraser(LLMJudge):
             BudgetReached: no money is left for it.
             AnnotatorError: the model gave no such texts, or cannot be asked.
         """
-        messages, problem = _write_messages(rubric), ""
-        try:
-            for _ in range(1 + self.options.reasks):
-                body = {"model": self.options.model, "messages": messages}
-                data = to_json(body | self.options.parameters(1))
-                longest = int(len(data) / BUDGET_BYTES_PER_TOKEN)
-                call = self._estimate_call(
-                    self.options, body, longest, int(2 * len(data) / BYTES_PER_TOKEN)
-                )
-                response = await self._endpoint.complete(data, call, self._add_usage)
-                try:
-                    return read_paraphrase(extract_answer(response, "json") or "", rubric)
-                except RubricError as error:
-                    problem = response.refusal or str(error)
-                reask = f"Your answer cannot be used: {problem}. Give the whole object again."
-                answer = response.text.strip() or "(no answer)"
-                messages.append({"role": "assistant", "content": answer})
-                messages.append({"role": "user", "content": reask})
-        except CallFailed as error:
-            problem = str(error)
-        finally:
-            await self.close()
-        raise AnnotatorError(
-            f"{self.options.model} wrote no paraphrase of {rubric.id}:"
-            f" {sanitize_line(problem, 300)}; give one with --paraphrase FILE"
+        return await self.write(
+            *(_SYSTEM, _write_texts(rubric), lambda answer: read_paraphrase(answer, rubric)),
+            f"paraphrase of {rubric.id}",
+            "; give one with --paraphrase FILE",
         )
 
     def expects_paraphrase(self, rubric: Rubric) -> UsageRange:
         """Return the expected usage of a paraphrase."""
-        system, user = (estimate_tokens(each["content"]) for each in _write_messages(rubric))
+        system, user = map(estimate_tokens, (_SYSTEM, _write_texts(rubric)))
         usage = self.expect_call(system + user, user)
         return UsageRange(usage, usage)
 
 
-def _write_messages(rubric: Rubric) -> list[dict[str, str]]:
-    texts = json.dumps(_list_texts(rubric), ensure_ascii=False, indent=1)
-    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": texts}]
+def _write_texts(rubric: Rubric) -> str:
+    return json.dumps(_list_texts(rubric), ensure_ascii=False, indent=1)
 
 
 def _list_texts(rubric: Rubric) -> _Texts:
