@@ -332,7 +332,7 @@ def _load_templates() -> Environment:
 
 @lru_cache(maxsize=16)
 def _render_system(rubric: Rubric, layout: Layout) -> str:
-    return fill_in(
+    system = fill_in(
         "system.j2",
         rubric=rubric,
         first_tag=_make_first_tag(rubric, layout),
@@ -340,6 +340,8 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
         rubric_last=layout.rubric_last,
         worked=_work_example(rubric, layout),
     )
+    # Not in system.j2, whose hash is that of every other rubric's prompts, too.
+    return system + (fill_in("repeats.j2", rubric=rubric) if rubric.repeats else "")
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:

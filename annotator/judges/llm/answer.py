@@ -21,10 +21,11 @@ from annotator.prompts.render import AnswerKind, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import DECISIONS, Claim, Quote, Verdict
 from annotator.rubrics.changes import FIELDS, MOST_QUOTES
-from annotator.rubrics.evidence import parse_source_id, verify
+from annotator.rubrics.evidence import is_given_twice, parse_source_id, verify
 from annotator.traces import Trace
 
 MAX_QUOTES = 8
+MAX_REPEATS = 12  # findings, if a code may have several
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
 _ENDS = (
@@ -109,6 +110,10 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     for claim in map(_build_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
+        earlier = [other.evidence for other in claims if other.code == claim.code]
+        code = rubric.code(claim.code)
+        if code.repeats and not reasons and is_given_twice(code, evidence, earlier):
+            reasons = [f"{claim.code} is given twice with the same quotes"]
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
     primary = next((claim.code for claim in claims if claim.code == answer.get("label")), None)
@@ -177,7 +182,11 @@ def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     if "findings" not in answer:
         return []
     codes = [finding["code"] for finding in answer["findings"]]
-    wrong = [f"{code} is given twice" for code in sorted(set(codes)) if codes.count(code) > 1]
+    wrong = [
+        f"{code} is given twice"
+        for code in sorted(set(codes))
+        if codes.count(code) > 1 and not rubric.code(code).repeats
+    ]
     label = answer.get("label")
     if codes and label == NONE:
         wrong.append(f'label is "{NONE}" but findings are given: {", ".join(codes)}')
@@ -243,11 +252,17 @@ def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
     min_quotes = min(rubric.quotes_needed(code) for code in codes)
-    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes)
+    findings = 1 if rubric.choice == "one" else MAX_REPEATS if rubric.repeats else len(codes)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes, findings)
 
 
 def _build_model(
-    codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, min_quotes: int
+    codes: tuple[str, ...],
+    choice: Choice,
+    thought: tuple[str, ...],
+    sources: str,
+    min_quotes: int,
+    max_findings: int,
 ) -> type[ParsedAnswer]:
     """Return the model of an answer; quotes are checked later, where the model can correct them."""
     quote = _create_model(
@@ -263,7 +278,6 @@ def _build_model(
         quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
         code=Literal[codes],
     )
-    max_findings = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer = _build_tag_types()
     if thought:
@@ -362,7 +376,8 @@ def list_schema_outlines(kind: AnswerKind = "codes") -> list[dict[str, Any]]:
         return [_build_critique_model(("code",)).model_json_schema()]
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
-        _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
+        _build_model(("code",), choice, ("code",), "", 1, 1).model_json_schema()
+        for choice in choices
     ] + [_SOURCES]
 
 
