@@ -25,7 +25,7 @@ from annotator.calibration.tuning import (
 )
 from annotator.judges.build import ModelSettings, dump_settings
 from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER
-from annotator.judges.llm.proposal import list_words
+from annotator.judges.llm.proposal import list_words, read_proposal
 from annotator.labels import Label
 from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
@@ -222,14 +222,19 @@ class Tuner:
             batch_file=locate_requests(folder / "proposals") if files else None,
             batch_results=self.trial.batch_results,
         )
-        kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
+        kept = await ask_proposals(
+            *(prompts, settings, folder, self.trial.concurrency, self.notice),
+            *(Proposal, read_proposal),
+        )
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
         if len(failures) == len(prompts) and not self.proposals:
             raise AnnotatorError(f"no proposal could be used; {failures[0]}")
         self.failures += failures
         self.proposals += len(prompts) - len(failures)
-        return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
+        return {name: item.proposal or Proposal() for name, item in kept.items()}, len(kept) < len(
+            prompts
+        )
 
     def _list_texts(self) -> str:
         """Return the words of the labelled traces, which no proposal may copy."""

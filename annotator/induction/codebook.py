@@ -181,7 +181,6 @@ class Codebook:
                 applies_to=AppliesTo(),
                 choice="many",
                 min_quotes=1,
-                quote_from=("messages", "tools", "patches", "outcome"),
                 instructions=_INSTRUCTIONS,
                 codes=tuple(
                     Code.model_validate(

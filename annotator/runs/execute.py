@@ -75,7 +75,9 @@ class Plan:
             if number is not None and number < 1:
                 raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
         settings = self.built.settings
-        alone = not settings or (settings.samples * len(settings.models) == 1 and not settings.critic)
+        alone = not settings or (
+            settings.samples * len(settings.models) == 1 and not settings.critic
+        )
         for rubric in self.rubrics:
             self.judge.codes(rubric)
             if rubric.repeats and not alone:
