@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import aannotate as aannotate
     from annotator.api import ablate as ablate
     from annotator.api import annotate as annotate
+    from annotator.api import assign_findings as assign_findings
     from annotator.api import calibrate as calibrate
     from annotator.api import check_judge as check_judge
     from annotator.api import compare as compare
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import draw as draw
     from annotator.api import find_conflicts as find_conflicts
     from annotator.api import forecast as forecast
+    from annotator.api import induce as induce
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
     from annotator.api import load_calibrations as load_calibrations
@@ -31,6 +33,8 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.calibration.model import Calibration as Calibration
     from annotator.calibration.stability import JudgeCheck as JudgeCheck
     from annotator.calibration.tuning import Tuning as Tuning
+    from annotator.induction.result import Induction as Induction
+    from annotator.induction.result import open_induction as open_induction
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
     from annotator.rubrics import load_rubric as load_rubric
@@ -58,6 +62,7 @@ _NAMES = {
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
     "Claim": "annotator.rubrics.annotations",
+    "Induction": "annotator.induction.result",
     "JudgeCheck": "annotator.calibration.stability",
     "Message": "annotator.traces",
     "Quote": "annotator.rubrics.annotations",
@@ -71,6 +76,7 @@ _NAMES = {
     "aannotate": "annotator.api",
     "ablate": "annotator.api",
     "annotate": "annotator.api",
+    "assign_findings": "annotator.api",
     "calibrate": "annotator.api",
     "check_judge": "annotator.api",
     "compare": "annotator.api",
@@ -82,6 +88,7 @@ _NAMES = {
     "dump_trace": "annotator.traces.lines",
     "find_conflicts": "annotator.api",
     "forecast": "annotator.api",
+    "induce": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",
     "load_calibrations": "annotator.api",
@@ -89,6 +96,7 @@ _NAMES = {
     "load_traces": "annotator.traces",
     "locate": "annotator.rubrics.evidence",
     "merge": "annotator.api",
+    "open_induction": "annotator.induction.result",
     "open_run": "annotator.runs.run",
     "project_usage": "annotator.runs.forecast",
     "read_annotations": "annotator.rubrics.annotations",

@@ -8,6 +8,7 @@ from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
+from annotator.api.inducing import assign_findings, forecast_induction, induce
 from annotator.api.judging import (
     JudgeSource,
     aannotate,
@@ -60,6 +61,7 @@ __all__ = [
     "aannotate",
     "ablate",
     "annotate",
+    "assign_findings",
     "calibrate",
     "calibrate_rubrics",
     "check_figure",
@@ -75,9 +77,11 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
+    "forecast_induction",
     "forecast_tuning",
     "group_calibrations",
     "group_runs",
+    "induce",
     "is_run",
     "judge_lines",
     "llm",

@@ -40,7 +40,7 @@ from annotator.runs.arms import (
     locate_requests,
 )
 from annotator.runs.execute import Callbacks, RunProgress, ignore
-from annotator.runs.forecast import Forecast, forecast
+from annotator.runs.forecast import Forecast, forecast, scale_usage
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
@@ -326,18 +326,11 @@ class Tuner:
         ):
             call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
             call = replace(call, cost_usd=member.price.of(call) if member.price else None)
-            requests = _extrapolate(call, (folds + 1) * rounds)
-            ends.append(_extrapolate(usage, times / n) + requests)
+            requests = scale_usage(call, (folds + 1) * rounds)
+            ends.append(scale_usage(usage, times / n) + requests)
         assumption = (
             f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"
             f" {tries.candidates} changes, which are judged on half of its labels; at most the"
             f" changes that help are judged together, and each fold anew; {expected.assumption}"
         )
         return replace(first, usage=first.usage + UsageRange(*ends), assumption=assumption)
-
-
-def _extrapolate(usage: Usage, factor: float) -> Usage:
-    """Return the usage of ``factor`` times as many judgements."""
-    names = ("input_tokens", "output_tokens", "calls")
-    dollars = None if usage.cost_usd is None else usage.cost_usd * factor
-    return Usage(**{x: round(getattr(usage, x) * factor) for x in names}, cost_usd=dollars)

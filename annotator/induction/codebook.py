@@ -33,7 +33,11 @@ class OpenFinding:
 
 @dataclass(frozen=True, slots=True)
 class InducedCode:
-    """A code with its clauses and the ids of its findings. ``accepted``: by a person."""
+    """A code with its clauses and the ids of its findings.
+
+    ``accepted``: by a person. ``in_passed``: passed runs have it as often as failed ones, as far as
+    can be told; such a code is in the rubric only if it is accepted.
+    """
 
     id: str
     name: str
@@ -43,6 +47,7 @@ class InducedCode:
     example: Example | None = None
     findings: tuple[str, ...] = ()
     accepted: bool = False
+    in_passed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +277,8 @@ def decide(folder: Path, decision: Decision) -> Codebook:
 
 
 def _write_rubric(book: Codebook, folder: Path) -> None:
-    if book.codes:
-        write_file(folder / _RUBRIC, dump_rubric(book.to_rubric()))
+    kept = tuple(code for code in book.codes if code.accepted or not code.in_passed)
+    if kept:
+        write_file(folder / _RUBRIC, dump_rubric(replace(book, codes=kept).to_rubric()))
     else:
         (folder / _RUBRIC).unlink(missing_ok=True)

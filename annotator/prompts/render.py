@@ -37,8 +37,12 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
-AnswerKind = Considered | Literal["critique", "proposal"]
-"""A judge's answer, by the items that it considers, a critic's, or the changes of a rubric."""
+AnswerKind = (
+    Considered | Literal["critique", "proposal", "grouping", "codes of findings", "assignment"]
+)
+"""A judge's answer, by the items that it considers, a critic's, the changes of a rubric, or an
+answer about the findings of open coding.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,8 @@ def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type
         return _build_proposal_model(codes)
     if considered == "critique":
         return _build_critique_model(codes)
+    if considered in ("grouping", "codes of findings", "assignment"):
+        return _build_coding_model(considered, codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
@@ -328,6 +330,41 @@ def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
     fields: Any = {name: (kind, ...) for name, kind in answer.items()}
     doc = "The changes of the rubric that would settle differences."
     return create_model("Proposal", __base__=ParsedAnswer, __doc__=doc, **fields)
+
+
+def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[ParsedAnswer]:
+    """Return the model of an answer about findings: a code for each, or the codes themselves."""
+    id_, name = (
+        _build_text_type(40, "lower_snake_case"),
+        _build_text_type(80, "three to eight words"),
+    )
+    texts = {"id": id_, "name": name, "definition": _build_text_type(600, "one or two sentences")}
+    answer = _build_tag_types()
+    if considered == "grouping":
+        new = _create_model("NewCode", **texts)
+        answer["new_codes"] = Annotated[list[new], Field(max_length=40)]  # type: ignore[valid-type]
+    if considered == "codes of findings":
+        quotes: Any = Annotated[
+            list[_build_text_type(300, "an invented quote")], Field(max_length=4)
+        ]
+        texts |= {
+            "evidence": _build_text_type(400, "what the quotes must show"),
+            "near_misses": _build_text_type(600, "what is another code, or none, and why"),
+            "quotes": quotes,
+            "why": _build_text_type(300, "why the invented quotes show the code"),
+            "merged": Annotated[list[str], Field(max_length=100)],
+        }
+        code = _create_model("FinalCode", **texts)
+        dropped = _create_model("Dropped", id=str, because=_build_text_type(200, "one short line"))
+        answer["codes"] = Annotated[list[code], Field(min_length=1, max_length=20)]  # type: ignore[valid-type]
+        answer["dropped"] = Annotated[list[dropped], Field(max_length=100)]  # type: ignore[valid-type]
+    else:
+        options: Any = str if considered == "grouping" else Literal[(*codes, NONE)]
+        item = _create_model("Assignment", finding=int, code=options)
+        answer["assignments"] = Annotated[list[item], Field(max_length=1000)]  # type: ignore[valid-type]
+    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
+    doc = "The codes of findings."
+    return create_model("Coding", __base__=ParsedAnswer, __doc__=doc, **fields)
 
 
 def read_form(text: str, prompt: Prompt) -> dict[str, Any]:

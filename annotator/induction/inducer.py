@@ -1,0 +1,316 @@
+"""Induce codes: open coding in batches, grouping, the codes of a rubric, and their findings."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, TypeVar
+
+from annotator.base.errors import AnnotatorError, Pending
+from annotator.base.files import find_resources
+from annotator.base.text import format_count
+from annotator.induction.calls import (
+    MOST_FINDINGS,
+    OTHER,
+    Assignment,
+    CodingPrompt,
+    FoundCode,
+    Grouping,
+    WrittenCodes,
+    read_assignment,
+    read_codes,
+    read_grouping,
+    render_assignment,
+    render_codes,
+    render_grouping,
+)
+from annotator.induction.codebook import Codebook, OpenFinding, read_codebook, save_codebook
+from annotator.induction.result import (
+    Batch,
+    Induction,
+    Record,
+    compare_passed,
+    is_in_passed,
+    write_record,
+)
+from annotator.induction.sampling import Sample
+from annotator.judges.build import ModelSettings
+from annotator.rubrics import NONE, Rubric, load_rubric
+from annotator.rubrics.annotations import Annotation, Usage, UsageRange
+from annotator.rubrics.changes import dump_rubric
+from annotator.runs.arms import Arm, SelectedTraces, Trial, gather_requests, locate_requests
+from annotator.runs.execute import Callbacks, RunProgress, run_plan
+from annotator.runs.forecast import Forecast, forecast, scale_usage
+from annotator.runs.proposals import ask_proposals
+from annotator.runs.run import Run, open_run
+from annotator.runs.store import list_judged
+
+T = TypeVar("T")
+_FEW, _MANY = 2, 4  # findings of a trace, in a forecast
+_OF_FINDING, _OF_CODE, _OF_PROMPT, _OF_RUBRIC = 120, 15, 2_500, 4_000  # tokens, there
+_OPEN, _CALLS = "open", "calls"  # directories of the run, and of the answers of the other calls
+
+
+def load_open_rubric() -> Rubric:
+    """Return the rubric of open coding."""
+    return load_rubric(str(find_resources("prompts") / "open.yaml"))
+
+
+@dataclass(kw_only=True)
+class Inducer:
+    """Executes the stages of an induction. ``trial`` has the sampled traces and the directory."""
+
+    settings: ModelSettings
+    sample: Sample
+    trial: Trial
+    batch_size: int
+    about: dict[str, Any]
+    notice: Callable[[str], None]
+    progress: Callable[[RunProgress], None]
+    rubric: Rubric = field(default_factory=load_open_rubric)
+    usage: Usage = field(default_factory=Usage)  # of the calls after open coding
+    stage: int = 0
+
+    async def induce(self) -> Induction:
+        """Induce codes, and write the codebook, its rubric and ``induction.json``.
+
+        Raises:
+            Pending: requests wait for answers in files.
+            BudgetReached: the next call may cost more than is left.
+        """
+        ids, size = self.sample.trace_ids, self.batch_size
+        codes: list[FoundCode] = []
+        grouped: dict[str, list[OpenFinding]] = {OTHER: []}
+        batches: list[Batch] = []
+        saturated = False
+        for end in range(size, len(ids) + size, size):
+            run = await self._code_openly(ids[:end])
+            judged = [x for x in _list_judged(run) if x.trace_id in set(ids[end - size : end])]
+            found = [finding for each in judged for finding in list_findings(each)]
+            before = len(codes)
+            await self._group(len(batches) + 1, found, codes, grouped)
+            batches.append(Batch(len(judged), len(found), len(codes) - before))
+            if saturated := bool(batches[:-1] and judged and len(codes) == before):
+                break
+        annotations = _list_judged(run)
+        findings = tuple(x for annotation in annotations for x in list_findings(annotation))
+        book = Codebook(
+            "Induced codes",
+            f"induced from {format_count(len(annotations), 'trace')} by {run.judge}",
+            (),
+            findings,
+            {annotation.trace_id: dict(annotation.attributes) for annotation in annotations},
+        )
+        written = WrittenCodes((), {})
+        if codes:
+            written = await self._write_codes(codes, grouped)
+            book = await self._assign(book, written)
+        totals = run.manifest.totals
+        spent = Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"]) + self.usage
+        record = Record(
+            settings=self.about,
+            population=self.sample.population,
+            sampled=len(ids),
+            unreadable=self.sample.unreadable,
+            unjudged={x: n for x in ("undecided", "failed") if (n := int(totals[x] or 0))},
+            batches=tuple(batches),
+            saturated=saturated,
+            merged={code.id: code.merged for code in written.codes},
+            dropped=dict(written.dropped),
+            usage=spent,
+            finished=True,
+        )
+        folder = self.trial.folder
+        save_codebook(book, folder)
+        write_record(record, folder)
+        return Induction(folder, book, record, read_codebook(folder)[1])
+
+    def forecast(self) -> Forecast:
+        """Return the expected usage, without calls: of two batches, and of all."""
+        arm = Arm(_OPEN, self.rubric, self.settings)
+        plan = self.trial.plan(arm, offline=True)
+        folder = self.trial.folder / _OPEN
+        plan.built.preview()
+        try:
+            judged = list_judged(folder) if (folder / "run.json").exists() else ()
+            expected = forecast(plan, judged)
+        finally:
+            plan.built.end(lambda text: None)
+        traces, size = len(self.sample.trace_ids), self.batch_size
+        few = min(2 * size, traces)
+        price = plan.built.members[0].price
+        ends = []
+        for usage, read, per_trace in (
+            (scale_usage(expected.usage.low, few / traces), few, _FEW),
+            (expected.usage.high, traces, _MANY),
+        ):
+            found = read * per_trace
+            calls = -(-read // size) + 1 + -(-found // MOST_FINDINGS)
+            # Each finding is shown twice and gets two codes; the codes are shown in each call.
+            tokens = Usage(
+                input_tokens=found * 2 * _OF_FINDING + calls * _OF_PROMPT,
+                output_tokens=found * 2 * _OF_CODE + _OF_RUBRIC,
+                calls=calls,
+            )
+            cost = price.of(tokens) if price else None
+            ends.append(usage + replace(tokens, cost_usd=cost))
+        assumption = (
+            f"{_FEW} to {_MANY} findings a trace; at least {few} of the {traces} traces are read,"
+            f" in batches of {size}; {expected.assumption}"
+        )
+        return replace(expected, usage=UsageRange(*ends), assumption=assumption)
+
+    async def _code_openly(self, trace_ids: Sequence[str]) -> Run:
+        """Return the run of open coding over the first traces."""
+        traces = SelectedTraces(self.trial.traces, trace_ids)
+        trial = replace(self.trial, traces=traces, trace_ids=self.sample.trace_ids)
+        folder = trial.folder / _OPEN
+        begun = (folder / "run.json").exists()
+        self._begin(f"open coding of {format_count(len(trace_ids), 'trace')}")
+        arm = Arm(_OPEN, self.rubric, self.settings)
+        plan = trial.plan(arm, self.usage.cost_usd or 0.0)
+        callbacks = Callbacks(progress=self.progress, notice=self.notice)
+        manifest = plan.make_manifest("annotator.induce(...)")
+        run = await run_plan(plan, manifest, folder, callbacks, open_run, [], resume=begun)
+        if run.manifest.status == "waiting":
+            raise Pending(self._gather_requests(_OPEN))
+        return run
+
+    async def _group(
+        self,
+        batch: int,
+        found: Sequence[OpenFinding],
+        codes: list[FoundCode],
+        grouped: dict[str, list[OpenFinding]],
+    ) -> None:
+        """Add the findings of a batch to ``grouped``, and their new codes to ``codes``."""
+        if found:
+            self._begin(f"codes for {format_count(len(found), 'finding')} of batch {batch}")
+        for n, part in enumerate(_divide(found), 1):
+            counts = Counter({name: len(each) for name, each in grouped.items()})
+            prompt = render_grouping(self.rubric, codes, counts, part)
+            name = f"group-{batch}-{n}"
+            [grouping] = await self._ask({name: prompt}, Grouping, read_grouping)
+            codes += grouping.new_codes
+            for finding, code in zip(part, grouping.codes, strict=True):
+                grouped.setdefault(code, []).append(finding)
+
+    async def _write_codes(
+        self, codes: Sequence[FoundCode], grouped: dict[str, list[OpenFinding]]
+    ) -> WrittenCodes:
+        self._begin(f"the codes of the rubric, from {format_count(len(codes), 'code')} so far")
+        prompt = render_codes(self.rubric, codes, grouped)
+        [written] = await self._ask({"codes": prompt}, WrittenCodes, read_codes)
+        return written
+
+    async def _assign(self, book: Codebook, written: WrittenCodes) -> Codebook:
+        """Return the codebook with codes and their findings."""
+        empty = replace(book, codes=tuple(code.make_code() for code in written.codes))
+        self._begin(f"a code for each of {format_count(len(book.findings), 'finding')}")
+        assigned = await self.assign(book.findings, empty.to_rubric(), "assign")
+        codes = []
+        for code in written.codes:
+            findings = [each.id for each in book.findings if assigned[each.id] == code.id]
+            if findings:
+                codes.append(code.make_code(findings))
+            else:
+                self.notice(f"{code.id} got no finding, and is left out")
+        book = replace(book, codes=tuple(codes))
+        marked = {x.code.id for x in compare_passed(book, codes) if is_in_passed(x)}
+        return replace(
+            book, codes=tuple(replace(code, in_passed=code.id in marked) for code in codes)
+        )
+
+    async def assign(
+        self, findings: Sequence[OpenFinding], rubric: Rubric, name: str
+    ) -> dict[str, str | None]:
+        """Return the code of a rubric for each finding, by its id; None: no code."""
+        sha256 = hashlib.sha256(dump_rubric(rubric).encode()).hexdigest()
+        rubric = rubric.model_copy(update={"sha256": sha256})
+        parts = _divide(findings)
+        prompts = {
+            f"{name}-{n}": render_assignment(rubric, part) for n, part in enumerate(parts, 1)
+        }
+        answers = await self._ask(prompts, Assignment, read_assignment)
+        codes = [code for answer in answers for code in answer.codes]
+        return {
+            each.id: None if code == NONE else code
+            for each, code in zip(findings, codes, strict=True)
+        }
+
+    async def _ask(
+        self,
+        prompts: dict[str, CodingPrompt],
+        kind: type[T],
+        read: Callable[[str, CodingPrompt], T],
+    ) -> list[T]:
+        """Return the answers to the prompts, in order.
+
+        Raises:
+            Pending: some wait for answers in files.
+            AnnotatorError: one has no usable answer.
+        """
+        folder, trial = self.trial.folder / _CALLS, self.trial
+        settings = self.settings
+        if trial.max_cost is not None:
+            spent = (self.usage.cost_usd or 0.0) + self._read_cost()
+            settings = replace(settings, max_cost=max(trial.max_cost - spent, 0.0))
+        if trial.batch_file or trial.batch_results:
+            files = {"batch_file": locate_requests(folder), "batch_results": trial.batch_results}
+            settings = replace(settings, **files)  # type: ignore[arg-type]
+        kept = await ask_proposals(
+            prompts, settings, folder, trial.concurrency, self.notice, kind, read
+        )
+        self.usage = sum((item.usage for item in kept.values()), start=self.usage)
+        for name, item in kept.items():
+            if item.error:
+                raise AnnotatorError(
+                    f"{name}: no usable answer: {item.error}; go on with --resume, which asks again"
+                )
+        if len(kept) < len(prompts):
+            raise Pending(self._gather_requests(_CALLS))
+        return [proposal for x in prompts if (proposal := kept[x].proposal) is not None]
+
+    def _read_cost(self) -> float:
+        """Return the dollars that open coding has cost."""
+        totals = open_run(self.trial.folder / _OPEN).manifest.totals
+        return float(totals.get("cost_usd") or 0.0)
+
+    def _begin(self, text: str) -> None:
+        self.stage += 1
+        self.notice(f"stage {self.stage}: {text}")
+
+    def _gather_requests(self, name: str) -> str:
+        """Put the requests of a stage into one file, and return what to do with it."""
+        file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
+        number = format_count(gather_requests(self.trial.folder, [name], file), "request")
+        return (
+            f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
+            " and --resume --batch-results FILE"
+        )
+
+
+def list_findings(annotation: Annotation) -> list[OpenFinding]:
+    """Return the findings of a trace. The rationale is ``NAME: SENTENCE``."""
+    found = []
+    for n, finding in zip(count(1), annotation.findings, strict=False):
+        name, colon, sentence = finding.rationale.partition(":")
+        name, sentence = name.strip(), sentence.strip()
+        if not (colon and name and sentence):
+            name, sentence = " ".join(finding.rationale.split()[:8]), finding.rationale
+        trace_id = annotation.trace_id
+        found.append(OpenFinding(f"{trace_id}#{n}", trace_id, name, sentence, finding.evidence))
+    return found
+
+
+def _list_judged(run: Run) -> list[Annotation]:
+    """Return the judged traces of a run, by their ids."""
+    judged = (x for x in run.annotations() if x.status in ("labelled", "none"))
+    return sorted(judged, key=lambda annotation: annotation.trace_id)
+
+
+def _divide(findings: Sequence[OpenFinding]) -> list[Sequence[OpenFinding]]:
+    """Return the findings in calls of about the same size."""
+    calls = -(-len(findings) // MOST_FINDINGS)
+    return [findings[n::calls] for n in range(calls)]

@@ -1,0 +1,43 @@
+"""The part of a population of codes that a sample of findings has not shown yet."""
+
+import math
+from collections.abc import Sequence
+
+from validation.estimate import Estimate
+from validation.intervals import check_confidence, compute_quantile
+
+
+def estimate_unseen(counts: Sequence[int], confidence: float = 0.95) -> Estimate:
+    """Return the chance that the next finding belongs to a code without a finding so far.
+
+    It is f1 / N (Good-Turing): f1 codes have exactly one of the N findings, f2 have two. The
+    variance is (f1 + 2 f2 - f1^2 / N) / N^2, and the interval is normal, cut at 0 and 1.
+
+    Args:
+        counts: the findings of each code; zeros are left out.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        In [0, 1], method "good_turing". ``inputs``: ``f1``, ``f2``, ``codes``, ``se``. Without
+        findings the value is None. If no code has one or two findings there is no interval: the
+        variance would be 0.
+
+    Source: I. J. Good, Biometrika 40 (1953) 237-264; W. W. Esty, A normal limit law for a
+    nonparametric estimator of the coverage of a random sample, Annals of Statistics 11 (1983)
+    905-912. Own code: the light libraries have none.
+    """
+    check_confidence(confidence)
+    seen = [count for count in counts if count]
+    n, f1, f2 = sum(seen), seen.count(1), seen.count(2)
+    method = "good_turing"
+    if not n:
+        return Estimate("unseen", None, None, None, 0, confidence, method, "no findings", {})
+    value = f1 / n
+    variance = max(f1 + 2 * f2 - f1 * f1 / n, 0.0) / n**2
+    inputs = {"f1": f1, "f2": f2, "codes": len(seen), "se": math.sqrt(variance)}
+    if not variance:
+        reason = "every code has three findings or more" if not f1 else "no finding is a second one"
+        return Estimate("unseen", value, None, None, n, confidence, method, reason, inputs)
+    margin = compute_quantile(confidence) * math.sqrt(variance)
+    low, high = max(value - margin, 0.0), min(value + margin, 1.0)
+    return Estimate("unseen", value, low, high, n, confidence, method, None, inputs)
