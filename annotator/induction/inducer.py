@@ -110,7 +110,7 @@ class Inducer:
         spent = Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"]) + self.usage
         record = Record(
             settings=self.about,
-            population=self.sample.population,
+            population={**self.sample.population},
             sampled=len(ids),
             unreadable=self.sample.unreadable,
             unjudged={x: n for x in ("undecided", "failed") if (n := int(totals[x] or 0))},

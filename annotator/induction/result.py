@@ -1,4 +1,4 @@
-"""The result of an induction: codes, findings, batches, and how often passed runs have the codes."""
+"""The result of an induction: codes, findings, batches, and which passed runs have the codes."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -62,7 +62,7 @@ class Record:
     saturated: bool = False
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     finished: bool = False
 
     @property
@@ -202,7 +202,8 @@ def _estimate_difference(book: Codebook, having: Collection[str]) -> Estimate:
         order = sorted(set(clusters.values()))
         k, n = ([float(counts[name]) for name in order] for counts in (ones, totals))
         sides.append(SideTotals(np.array(k), np.array(n)))
-    return estimate_clustered_difference(*sides)
+    first, second = sides
+    return estimate_clustered_difference(first, second)
 
 
 def _estimate_share(clusters: ClusterCounts, label: str) -> Interval:

@@ -139,7 +139,8 @@ def _list_notes(induction: Induction) -> Iterator[str]:
     if rare := [x.code for x in shares if x.failed.k + x.passed.k < _RARE]:
         yield f"Found in one run only: {_name(rare)}."
     if record.dropped:
-        yield f"Left out by the model, with a reason in induction.json: {', '.join(record.dropped)}."
+        names = ", ".join(record.dropped)
+        yield f"Left out, with a reason in induction.json: {names}."
     population = sum(record.population.values())
     if population > record.read:
         yield f"{record.read} of {population} traces were read; the others were not."

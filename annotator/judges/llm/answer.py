@@ -104,7 +104,8 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     formed, missed = not wrong, _find_missing_tags(answer, prompt)
     read = not missed and answer.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_find_false_labels(answer, rubric)]
-    consistent, claims = not wrong, []
+    claims: list[Claim] = []
+    consistent = not wrong
     contradictions = _find_contradictions(answer, rubric)
     wrong += contradictions
     for claim in map(_build_claim, findings):
@@ -334,19 +335,18 @@ def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
 
 def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[ParsedAnswer]:
     """Return the model of an answer about findings: a code for each, or the codes themselves."""
-    id_, name = (
-        _build_text_type(40, "lower_snake_case"),
-        _build_text_type(80, "three to eight words"),
-    )
-    texts = {"id": id_, "name": name, "definition": _build_text_type(600, "one or two sentences")}
+    texts: dict[str, Any] = {
+        "id": _build_text_type(40, "lower_snake_case"),
+        "name": _build_text_type(80, "three to eight words"),
+        "definition": _build_text_type(600, "one or two sentences"),
+    }
     answer = _build_tag_types()
     if considered == "grouping":
         new = _create_model("NewCode", **texts)
         answer["new_codes"] = Annotated[list[new], Field(max_length=40)]  # type: ignore[valid-type]
     if considered == "codes of findings":
-        quotes: Any = Annotated[
-            list[_build_text_type(300, "an invented quote")], Field(max_length=4)
-        ]
+        quote = _build_text_type(300, "an invented quote")
+        quotes: Any = Annotated[list[quote], Field(max_length=4)]  # type: ignore[valid-type]
         texts |= {
             "evidence": _build_text_type(400, "what the quotes must show"),
             "near_misses": _build_text_type(600, "what is another code, or none, and why"),
@@ -396,7 +396,7 @@ def _build_critique_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
     return create_model("Critique", __base__=ParsedAnswer, __doc__=doc, **fields)
 
 
-def _create_model(name: str, **kinds: Any) -> type[BaseModel]:
+def _create_model(name: str, /, **kinds: Any) -> type[BaseModel]:
     fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
     return create_model(name, __config__=_CONFIG, **fields)
 
