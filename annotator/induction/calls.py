@@ -162,12 +162,17 @@ def render_codes(
         findings = grouped[code.id]
         runs = len({finding.trace_id for finding in findings})
         lines.append(f"{_describe_code(code)} ({len(findings)} findings in {runs} runs)")
-        lines += [f"  - {_describe_finding(finding)}" for finding in findings[:_SHOWN]]
+        lines += [f"  - {_describe_finding(finding)}" for finding in _spread(findings)]
     others = [f"- {_describe_finding(x)}" for x in grouped.get(OTHER, ())[:_UNGROUPED]]
     quotes = (item.quote for each in grouped.values() for x in each for item in x.evidence)
     texts = "\n".join(map(list_words, quotes))
     ids = [code.id for code in codes]
     return _render("codes of findings", rubric, lines, others, ids, 0, texts)
+
+
+def _spread(findings: Sequence[OpenFinding]) -> Sequence[OpenFinding]:
+    """Return a few findings from all batches."""
+    return findings[:: -(-len(findings) // _SHOWN)]
 
 
 def render_assignment(rubric: Rubric, findings: Sequence[OpenFinding]) -> CodingPrompt:

@@ -107,7 +107,7 @@ class Inducer:
             written = await self._write_codes(codes, grouped)
             book = await self._assign(book, written)
         totals = run.manifest.totals
-        spent = Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"]) + self.usage
+        of_run = {name: totals[name] for name in Usage.__slots__ if name in totals}
         record = Record(
             settings=self.about,
             population={**self.sample.population},
@@ -118,7 +118,7 @@ class Inducer:
             saturated=saturated,
             merged={code.id: code.merged for code in written.codes},
             dropped=dict(written.dropped),
-            usage=spent,
+            usage=Usage.from_fields(of_run) + self.usage,
             finished=True,
         )
         folder = self.trial.folder

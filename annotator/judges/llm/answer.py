@@ -343,7 +343,7 @@ def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[
     answer = _build_tag_types()
     if considered == "grouping":
         new = _create_model("NewCode", **texts)
-        answer["new_codes"] = Annotated[list[new], Field(max_length=40)]  # type: ignore[valid-type]
+        answer["new_codes"] = Annotated[list[new], Field(max_length=80)]  # type: ignore[valid-type]
     if considered == "codes of findings":
         quote = _build_text_type(300, "an invented quote")
         quotes: Any = Annotated[list[quote], Field(max_length=4)]  # type: ignore[valid-type]
