@@ -110,7 +110,7 @@ class Inducer:
         of_run = {name: totals[name] for name in Usage.__slots__ if name in totals}
         record = Record(
             settings=self.about,
-            population={**self.sample.population},
+            population=self.sample.population,
             sampled=len(ids),
             unreadable=self.sample.unreadable,
             unjudged={x: n for x in ("undecided", "failed") if (n := int(totals[x] or 0))},

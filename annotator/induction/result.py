@@ -20,8 +20,13 @@ from annotator.traces.clusters import (
     find_cluster,
     name_lone_cluster,
 )
-from validation import Estimate, Interval, compute_wilson_interval, estimate_share_of_totals
-from validation.unseen import estimate_unseen
+from validation import (
+    Estimate,
+    Interval,
+    compute_wilson_interval,
+    estimate_share_of_totals,
+    estimate_unseen,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
@@ -138,8 +143,9 @@ class Induction:
 
     @cached_property
     def shares(self) -> tuple[CodeShares, ...]:
-        """The shares of the codes, in the order of ``codes``."""
-        return tuple(compare_passed(self.book, self.codes))
+        """The shares of the codes, the largest among failed runs first."""
+        shares = compare_passed(self.book, self.codes)
+        return tuple(sorted(shares, key=lambda each: -each.failed.k))
 
     def to_pandas(self) -> "DataFrame":
         """Return a row for each finding: its trace, its code (None: none), name and quotes."""

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
@@ -12,7 +11,6 @@ from annotator.rubrics import Rubric
 from annotator.traces import Ignored, Trace, Traces
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster, name_lone_cluster
 
-Outcome = Literal["failed", "passed", "unknown"]
 _FEWEST = 5
 _FAILED_SHARE = 2 / 3
 
@@ -25,7 +23,7 @@ class Sample:
     """
 
     trace_ids: tuple[str, ...]
-    population: Mapping[Outcome, int]
+    population: Mapping[str, int]
     unreadable: int = 0
     first: str = ""
 
@@ -54,7 +52,7 @@ def sample_traces(
     Raises:
         AnnotatorError: fewer than five traces can be read.
     """
-    tasks: dict[Outcome, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    tasks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     unreadable, first = 0, ""
     for item in traces.find():
         if isinstance(item, Ignored):
@@ -86,12 +84,12 @@ def sample_traces(
     return Sample(tuple(x for _, x in sorted(places)), population, unreadable, first)
 
 
-def name_outcome(passed: bool | None) -> Outcome:
+def name_outcome(passed: bool | None) -> str:
     """Return the name of an outcome."""
     return "unknown" if passed is None else "passed" if passed else "failed"
 
 
-def _divide(population: Mapping[Outcome, int], size: int) -> dict[Outcome, int]:
+def _divide(population: Mapping[str, int], size: int) -> dict[str, int]:
     """Return how many traces of each outcome to draw: ``size`` in all."""
     failed, passed, unknown = (population.get(x, 0) for x in ("failed", "passed", "unknown"))
     others = passed + unknown
