@@ -88,7 +88,7 @@ def assign_findings(
     """
     from annotator.induction.inducer import Inducer
     from annotator.induction.result import open_induction
-    from annotator.induction.sampling import Sample
+    from annotator.induction.sampling import TraceSample
     from annotator.rubrics import Rubric, load_rubric
     from annotator.traces import load_traces
 
@@ -101,7 +101,7 @@ def assign_findings(
     )
     inducer = Inducer(
         settings=_choose_model(model),
-        sample=Sample((), {}),
+        sample=TraceSample((), {}),
         trial=trial,
         batch_size=1,
         about={},
@@ -149,7 +149,7 @@ def _prepare(
     offline: bool = False,
 ) -> "Inducer":
     from annotator.induction.inducer import Inducer, load_open_rubric
-    from annotator.induction.result import FILE, Record, read_record, write_record
+    from annotator.induction.result import FILE, InductionRecord, read_record, write_record
     from annotator.induction.sampling import sample_traces
 
     for name, number in (("sample", sample), ("batch_size", batch_size)):
@@ -158,7 +158,7 @@ def _prepare(
     settings = _choose_model(model)
     settings = replace(settings, max_cost=max_cost) if max_cost is not None else settings
     traces, _ = open_traces(traces)
-    drawn = sample_traces(traces, load_open_rubric(), sample, seed, failed_only=failed_only)
+    selection = sample_traces(traces, load_open_rubric(), sample, seed, failed_only=failed_only)
     options = {"sample": sample, "batch_size": batch_size, "seed": seed, "failed_only": failed_only}
     about = {"model": settings.models[0].model, "sources": list(traces.places), **options}
     folder = Path(out) if out else Path(mkdtemp(prefix="annotator-"))
@@ -178,13 +178,13 @@ def _prepare(
                     )
         folder.mkdir(parents=True, exist_ok=True)
         if not begun:
-            write_record(Record(about), folder)
-    on_notice(drawn.describe())
+            write_record(InductionRecord(about), folder)
+    on_notice(selection.describe())
     return Inducer(
         settings=settings,
-        sample=drawn,
+        sample=selection,
         trial=Trial(
-            *(SelectedTraces(traces, drawn.trace_ids), drawn.trace_ids, (), folder, "all"),
+            *(SelectedTraces(traces, selection.trace_ids), selection.trace_ids, (), folder, "all"),
             *(concurrency, max_cost, batch_file, batch_results),
         ),
         batch_size=batch_size,

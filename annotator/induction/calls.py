@@ -117,7 +117,7 @@ class CodingPrompt(AnyProposalPrompt):
     @property
     def first_tag(self) -> str:
         """The tag in the first line of ``system``."""
-        text = f"first {hash_prompts(*_FILES)} {self.step} {self.rubric.sha256}"
+        text = f"first {hash_coding_prompts()} {self.step} {self.rubric.sha256}"
         return f"first-{spell_tag(text)}"
 
     @cached_property
@@ -140,13 +140,18 @@ class CodingPrompt(AnyProposalPrompt):
         return ""
 
 
+def hash_coding_prompts() -> str:
+    """Return the hash of all templates that the calls are made of."""
+    return hash_prompts(*_FILES)
+
+
 def render_grouping(
     rubric: Rubric, codes: Sequence[FoundCode], counts: Counter[str], new: Sequence[OpenFinding]
 ) -> CodingPrompt:
     """Return the prompt that gives ``new`` findings a code; ``counts``: the findings of each."""
     lines = [f"{_describe_code(code)} ({counts[code.id]} findings)" for code in codes]
     ids = [code.id for code in codes]
-    return _render("grouping", rubric, lines, _number(new), ids, len(new))
+    return _render("grouping", rubric, lines, _write_lines(new), ids, len(new))
 
 
 def render_codes(
@@ -162,7 +167,7 @@ def render_codes(
         findings = grouped[code.id]
         runs = len({finding.trace_id for finding in findings})
         lines.append(f"{_describe_code(code)} ({len(findings)} findings in {runs} runs)")
-        lines += [f"  - {_describe_finding(finding)}" for finding in _spread(findings)]
+        lines += [f"  - {_describe_finding(finding)}" for finding in _select_findings(findings)]
     others = [f"- {_describe_finding(x)}" for x in grouped.get(OTHER, ())[:_UNGROUPED]]
     quotes = (item.quote for each in grouped.values() for x in each for item in x.evidence)
     texts = "\n".join(map(list_words, quotes))
@@ -170,7 +175,7 @@ def render_codes(
     return _render("codes of findings", rubric, lines, others, ids, 0, texts)
 
 
-def _spread(findings: Sequence[OpenFinding]) -> Sequence[OpenFinding]:
+def _select_findings(findings: Sequence[OpenFinding]) -> Sequence[OpenFinding]:
     """Return a few findings from all batches."""
     return findings[:: -(-len(findings) // _SHOWN)]
 
@@ -178,7 +183,7 @@ def _spread(findings: Sequence[OpenFinding]) -> Sequence[OpenFinding]:
 def render_assignment(rubric: Rubric, findings: Sequence[OpenFinding]) -> CodingPrompt:
     """Return the prompt that assigns findings to the codes of a rubric."""
     ids = [code.id for code in rubric.codes]
-    return _render("assignment", rubric, (), _number(findings), ids, len(findings))
+    return _render("assignment", rubric, (), _write_lines(findings), ids, len(findings))
 
 
 def _render(
@@ -190,7 +195,7 @@ def _render(
     numbers: int,
     texts: str = "",
 ) -> CodingPrompt:
-    key = hashlib.sha256(f"{hash_prompts(*_FILES)} {step} {rubric.sha256}".encode()).digest()
+    key = hashlib.sha256(f"{hash_coding_prompts()} {step} {rubric.sha256}".encode()).digest()
     content = [*codes, "", *findings]
     text = "\n".join([str([*map(len, content)]), *content]).encode(errors="surrogatepass")
     return CodingPrompt(
@@ -206,7 +211,7 @@ def _render(
     )
 
 
-def _number(findings: Sequence[OpenFinding]) -> list[str]:
+def _write_lines(findings: Sequence[OpenFinding]) -> list[str]:
     return [f"{n}. {_describe_finding(finding)}" for n, finding in enumerate(findings, 1)]
 
 
@@ -228,9 +233,9 @@ def read_grouping(text: str, prompt: CodingPrompt) -> Grouping:
     answer = read_form(text, prompt)
     new, assignments = answer["new_codes"], answer["assignments"]
     wrong = [*_check_ids(new, prompt.ids), *_check_numbers(assignments, prompt.numbers)]
-    known = {*prompt.ids, OTHER, *(code["id"] for code in new)}
+    usable = {*prompt.ids, OTHER, *(code["id"] for code in new)}
     for item in assignments:
-        if item["code"] not in known:
+        if item["code"] not in usable:
             wrong.append(f"finding {item['finding']}: {item['code']!r} is no code of either list")
     if wrong:
         raise InvalidAnswer(wrong[:20])
@@ -304,14 +309,14 @@ def _check_ids(codes: Sequence[Mapping[str, Any]], taken: Sequence[str]) -> Iter
 def _check_numbers(assignments: Sequence[Mapping[str, Any]], last: int) -> Iterator[str]:
     counts = Counter(item["finding"] for item in assignments)
     if missing := [n for n in range(1, last + 1) if not counts[n]]:
-        yield f"without a code: {_list(missing)}"
+        yield f"without a code: {_join_numbers(missing)}"
     if repeated := [n for n, count in counts.items() if count > 1]:
-        yield f"with several codes: {_list(repeated)}"
+        yield f"with several codes: {_join_numbers(repeated)}"
     if unknown := [n for n in counts if not 1 <= n <= last]:
         yield f"there is no finding {unknown[0]}, only 1 to {last}"
 
 
-def _list(numbers: Sequence[int]) -> str:
+def _join_numbers(numbers: Sequence[int]) -> str:
     more = f" and {len(numbers) - 20} more" if len(numbers) > 20 else ""
     return f"findings {', '.join(map(str, numbers[:20]))}{more}"
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 from annotator.base.errors import AnnotatorError, Pending
-from annotator.base.files import find_resources
 from annotator.base.text import format_count
 from annotator.induction.calls import (
     MOST_FINDINGS,
@@ -29,12 +29,12 @@ from annotator.induction.codebook import Codebook, OpenFinding, read_codebook, s
 from annotator.induction.result import (
     Batch,
     Induction,
-    Record,
+    InductionRecord,
     compare_passed,
     is_in_passed,
     write_record,
 )
-from annotator.induction.sampling import Sample
+from annotator.induction.sampling import TraceSample
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import NONE, Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Usage, UsageRange
@@ -54,7 +54,7 @@ _OPEN, _CALLS = "open", "calls"  # directories of the run, and of the answers of
 
 def load_open_rubric() -> Rubric:
     """Return the rubric of open coding."""
-    return load_rubric(str(find_resources("prompts") / "open.yaml"))
+    return load_rubric(str(Path(__file__).with_name("open.yaml")))
 
 
 @dataclass(kw_only=True)
@@ -62,7 +62,7 @@ class Inducer:
     """Executes the stages of an induction. ``trial`` has the sampled traces and the directory."""
 
     settings: ModelSettings
-    sample: Sample
+    sample: TraceSample
     trial: Trial
     batch_size: int
     about: dict[str, Any]
@@ -87,10 +87,10 @@ class Inducer:
         for end in range(size, len(ids) + size, size):
             run = await self._code_openly(ids[:end])
             judged = [x for x in _list_judged(run) if x.trace_id in set(ids[end - size : end])]
-            found = [finding for each in judged for finding in list_findings(each)]
+            new = [finding for each in judged for finding in list_findings(each)]
             before = len(codes)
-            await self._group(len(batches) + 1, found, codes, grouped)
-            batches.append(Batch(len(judged), len(found), len(codes) - before))
+            await self._group(len(batches) + 1, new, codes, grouped)
+            batches.append(Batch(len(judged), len(new), len(codes) - before))
             if saturated := bool(batches[:-1] and judged and len(codes) == before):
                 break
         annotations = _list_judged(run)
@@ -108,7 +108,7 @@ class Inducer:
             book = await self._assign(book, written)
         totals = run.manifest.totals
         of_run = {name: totals[name] for name in Usage.__slots__ if name in totals}
-        record = Record(
+        record = InductionRecord(
             settings=self.about,
             population=self.sample.population,
             sampled=len(ids),
@@ -145,12 +145,12 @@ class Inducer:
             (scale_usage(expected.usage.low, few / traces), few, _FEW),
             (expected.usage.high, traces, _MANY),
         ):
-            found = read * per_trace
-            calls = -(-read // size) + 1 + -(-found // MOST_FINDINGS)
+            findings = read * per_trace
+            calls = -(-read // size) + 1 + -(-findings // MOST_FINDINGS)
             # Each finding is shown twice and gets two codes; the codes are shown in each call.
             tokens = Usage(
-                input_tokens=found * 2 * _OF_FINDING + calls * _OF_PROMPT,
-                output_tokens=found * 2 * _OF_CODE + _OF_RUBRIC,
+                input_tokens=findings * 2 * _OF_FINDING + calls * _OF_PROMPT,
+                output_tokens=findings * 2 * _OF_CODE + _OF_RUBRIC,
                 calls=calls,
             )
             cost = price.of(tokens) if price else None
@@ -180,20 +180,20 @@ class Inducer:
     async def _group(
         self,
         batch: int,
-        found: Sequence[OpenFinding],
+        new: Sequence[OpenFinding],
         codes: list[FoundCode],
         grouped: dict[str, list[OpenFinding]],
     ) -> None:
         """Add the findings of a batch to ``grouped``, and their new codes to ``codes``."""
-        if found:
-            self._begin(f"codes for {format_count(len(found), 'finding')} of batch {batch}")
-        for n, part in enumerate(_divide(found), 1):
+        if new:
+            self._begin(f"codes for {format_count(len(new), 'finding')} of batch {batch}")
+        for n, findings in enumerate(_divide(new), 1):
             counts = Counter({name: len(each) for name, each in grouped.items()})
-            prompt = render_grouping(self.rubric, codes, counts, part)
+            prompt = render_grouping(self.rubric, codes, counts, findings)
             name = f"group-{batch}-{n}"
             [grouping] = await self._ask({name: prompt}, Grouping, read_grouping)
             codes += grouping.new_codes
-            for finding, code in zip(part, grouping.codes, strict=True):
+            for finding, code in zip(findings, grouping.codes, strict=True):
                 grouped.setdefault(code, []).append(finding)
 
     async def _write_codes(
@@ -228,9 +228,9 @@ class Inducer:
         """Return the code of a rubric for each finding, by its id; None: no code."""
         sha256 = hashlib.sha256(dump_rubric(rubric).encode()).hexdigest()
         rubric = rubric.model_copy(update={"sha256": sha256})
-        parts = _divide(findings)
+        calls = _divide(findings)
         prompts = {
-            f"{name}-{n}": render_assignment(rubric, part) for n, part in enumerate(parts, 1)
+            f"{name}-{n}": render_assignment(rubric, each) for n, each in enumerate(calls, 1)
         }
         answers = await self._ask(prompts, Assignment, read_assignment)
         codes = [code for answer in answers for code in answer.codes]
@@ -293,15 +293,15 @@ class Inducer:
 
 def list_findings(annotation: Annotation) -> list[OpenFinding]:
     """Return the findings of a trace. The rationale is ``NAME: SENTENCE``."""
-    found = []
+    findings = []
     for n, finding in zip(count(1), annotation.findings, strict=False):
         name, colon, sentence = finding.rationale.partition(":")
         name, sentence = name.strip(), sentence.strip()
         if not (colon and name and sentence):
             name, sentence = " ".join(finding.rationale.split()[:8]), finding.rationale
         trace_id = annotation.trace_id
-        found.append(OpenFinding(f"{trace_id}#{n}", trace_id, name, sentence, finding.evidence))
-    return found
+        findings.append(OpenFinding(f"{trace_id}#{n}", trace_id, name, sentence, finding.evidence))
+    return findings
 
 
 def _list_judged(run: Run) -> list[Annotation]:

@@ -45,7 +45,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Record:
+class InductionRecord:
     """The content of ``induction.json``: all but the codes and findings of ``codebook.json``.
 
     Attributes:
@@ -98,7 +98,7 @@ class Induction:
 
     folder: Path
     book: Codebook
-    record: Record
+    record: InductionRecord
     decisions: tuple[Decision, ...] = ()
 
     @property
@@ -224,15 +224,15 @@ def is_in_passed(shares: CodeShares) -> bool:
     return bool(shares.passed.k) and low is not None and low <= 0
 
 
-_ADAPTER = TypeAdapter(Record)
+_ADAPTER = TypeAdapter(InductionRecord)
 
 
-def write_record(record: Record, folder: Path) -> None:
+def write_record(record: InductionRecord, folder: Path) -> None:
     """Write ``induction.json``."""
     write_file(folder / FILE, _ADAPTER.dump_json(record, indent=1) + b"\n")
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: Path) -> InductionRecord:
     """Return the content of ``induction.json``; raises AnnotatorError if it cannot be read."""
     try:
         return _ADAPTER.validate_json(read_bounded(folder / FILE))

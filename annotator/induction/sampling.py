@@ -16,7 +16,7 @@ _FAILED_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
-class Sample:
+class TraceSample:
     """Trace ids in the order of reading, and the traces that they are from, by outcome.
 
     ``unreadable``: traces that could not be read; ``first``: the first of them, with its reason.
@@ -46,7 +46,7 @@ class Sample:
 
 def sample_traces(
     traces: Traces, rubric: Rubric, size: int, seed: int, *, failed_only: bool
-) -> Sample:
+) -> TraceSample:
     """Draw traces: two thirds failed ones if there are others, and one task after the other.
 
     Raises:
@@ -79,9 +79,9 @@ def sample_traces(
     sizes = _divide(population, min(size, total))
     places: list[tuple[float, str]] = []
     for name in sorted(tasks):
-        order = _take_turns(tasks[name], random)[: sizes[name]]
+        order = _arrange(tasks[name], random)[: sizes[name]]
         places += [((n + 0.5) / len(order), trace_id) for n, trace_id in enumerate(order)]
-    return Sample(tuple(x for _, x in sorted(places)), population, unreadable, first)
+    return TraceSample(tuple(x for _, x in sorted(places)), population, unreadable, first)
 
 
 def name_outcome(passed: bool | None) -> str:
@@ -93,12 +93,12 @@ def _divide(population: Mapping[str, int], size: int) -> dict[str, int]:
     """Return how many traces of each outcome to draw: ``size`` in all."""
     failed, passed, unknown = (population.get(x, 0) for x in ("failed", "passed", "unknown"))
     others = passed + unknown
-    drawn = min(failed, max(round(size * _FAILED_SHARE), size - others))
-    of_passed = round((size - drawn) * passed / others) if others else 0
-    return {"failed": drawn, "passed": of_passed, "unknown": size - drawn - of_passed}
+    from_failed = min(failed, max(round(size * _FAILED_SHARE), size - others))
+    of_passed = round((size - from_failed) * passed / others) if others else 0
+    return {"failed": from_failed, "passed": of_passed, "unknown": size - from_failed - of_passed}
 
 
-def _take_turns(tasks: Mapping[str, Sequence[str]], random: Random) -> list[str]:
+def _arrange(tasks: Mapping[str, Sequence[str]], random: Random) -> list[str]:
     """Return trace ids, one of each task in turn; tasks and traces are in a random order."""
     queues = [sorted(tasks[name]) for name in sorted(tasks)]
     random.shuffle(queues)

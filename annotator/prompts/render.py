@@ -116,7 +116,7 @@ class Prompt:
         return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def hash_prompts(*files: str) -> str:
     """Return the hash of the prompt templates, and of more ``files``, which a run records."""
     digest = hashlib.sha256()
@@ -124,6 +124,11 @@ def hash_prompts(*files: str) -> str:
         text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
+
+
+def hash_rubric_prompts(rubric: Rubric) -> str:
+    """Return the hash of the prompt templates that judge by this rubric."""
+    return hash_prompts("repeats.j2") if rubric.repeats else hash_prompts()
 
 
 def render_json_request(schema: str) -> tuple[str, str]:
@@ -289,7 +294,7 @@ def make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
     """Return the tag of a prompt: the keyed hash of all that it shows."""
-    templates = f"{hash_prompts()} {layout}"
+    templates = f"{hash_rubric_prompts(rubric)} {layout}"
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
     # With the sizes, different lists of texts give different bytes.
@@ -349,7 +354,7 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
+    return f"first-{spell_tag(f'first {hash_rubric_prompts(rubric)} {rubric.sha256} {layout}')}"
 
 
 def spell_tag(text: str) -> str:

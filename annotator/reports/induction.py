@@ -27,12 +27,12 @@ def tabulate_induction(induction: Induction) -> Table:
     record = induction.record
     cost = record.usage.cost_usd
     spent = "cost unknown" if cost is None else f"${cost:.2f}"
-    known = any(each.passed.n for each in shares)
-    header = ("code", "runs", "share", "95 % interval", *(("passed",) if known else ()))
+    has_passed = any(each.passed.n for each in shares)
+    header = ("code", "runs", "share", "95 % interval", *(("passed",) if has_passed else ()))
     table = Table(
         title=wrap_lines(" ".join(_summarize(induction))),
         header=header if shares else (),
-        rows=[_write_row(each, known=known) for each in shares],
+        rows=[_write_row(each, has_passed=has_passed) for each in shares],
         bars=[find_bar(each.failed) for each in shares],
         notes=[*_list_notes(induction)],
         lines=[*_show_examples(induction), "", f"{record.usage.calls:,} calls, {spent}."],
@@ -68,7 +68,7 @@ def _describe_code(shares: CodeShares) -> dict[str, Any]:
     }
 
 
-def _write_row(shares: CodeShares, *, known: bool) -> tuple[str, ...]:
+def _write_row(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
     failed, passed = shares.failed, shares.passed
     mark = " *" if is_in_passed(shares) else ""
     return (
@@ -76,7 +76,7 @@ def _write_row(shares: CodeShares, *, known: bool) -> tuple[str, ...]:
         f"{failed.k}/{failed.n}",
         format_percent(failed),
         format_limits(failed),
-        *((f"{passed.k}/{passed.n}" if passed.n else UNDEFINED,) if known else ()),
+        *((f"{passed.k}/{passed.n}" if passed.n else UNDEFINED,) if has_passed else ()),
     )
 
 
