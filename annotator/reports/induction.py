@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.induction.codebook import InducedCode
 from annotator.induction.result import FEWEST_PASSED, CodeShares, Induction, is_in_passed
 from annotator.reports.digits import (
@@ -35,7 +35,7 @@ def tabulate_induction(induction: Induction) -> Table:
         rows=[_write_row(each, has_passed=has_passed) for each in shares],
         bars=[find_bar(each.failed) for each in shares],
         notes=[*_list_notes(induction)],
-        lines=[*_show_examples(induction), "", f"{record.usage.calls:,} calls, {spent}."],
+        lines=[*_show_examples(induction), f"{record.usage.calls:,} calls, {spent}."],
         records=[_describe_code(each) for each in shares],
     )
     return replace(table, brief=replace(table, notes=table.notes[:_NOTES]))
@@ -119,19 +119,18 @@ def _list_notes(induction: Induction) -> Iterator[str]:
             f"Not decided whether passed runs have it as often, there are too few tasks:"
             f" {_name(undecided)}."
         )
-    unseen = induction.unseen
-    if unseen.value is not None:
-        limits = describe_limits(unseen, 1)
-        yield (
-            f"The next finding belongs to none of these codes with a chance of about"
-            f" {format_percent(unseen)} %{limits}, by {unseen.n} findings,"
-            f" {len(book.uncoded)} of them without a code."
-        )
-    if not record.saturated and record.batches and record.batches[-1].new_codes:
-        yield "The sample ended before a batch without a new code: a larger --sample may find more."
     if record.unjudged:
         counts = ", ".join(f"{n} {status}" for status, n in record.unjudged.items())
         yield f"Without a judgement, and in no share: {counts}."
+    unseen = induction.unseen
+    if unseen.value is not None:
+        yield (
+            f"The chance that the next finding has none of these codes is"
+            f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings, of which"
+            f" {len(book.uncoded)} have none."
+        )
+    if not record.saturated and record.batches and record.batches[-1].new_codes:
+        yield "The sample ended before a batch without a new code: a larger --sample may find more."
     unknown = sum(traces.get("passed") is None for traces in book.traces.values())
     if unknown:
         runs = format_count(unknown, "run")
@@ -155,7 +154,9 @@ def _show_examples(induction: Induction) -> Iterator[str]:
     for code in induction.codes[:_EXAMPLES]:
         finding = induction.book.by_id[code.findings[0]] if code.findings else None
         if finding:
-            yield ""
-            yield sanitize_line(f"{code.id}: {finding.trace_id}: {finding.rationale}", 400)
+            yield wrap_line(
+                sanitize_line(f"{code.id}: {finding.trace_id}: {finding.rationale}", 400)
+            )
             quote = finding.evidence[0]
-            yield sanitize_line(f'  {quote.source}: "{quote.quote}"', 200)
+            yield f'  {sanitize_line(quote.source)}: "{sanitize_line(quote.quote, 160)}"'
+            yield ""

@@ -1,7 +1,6 @@
 """`annotate induce`: runs with planted failures, and a model that names them, over HTTP."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import annotator
 from annotator.induction.inducer import load_open_rubric
 from annotator.induction.sampling import sample_traces
 from tests.conftest import set_model, write_run
-from tests.server import NOTHING, TAGS, Reply, Request, Server
+from tests.server import NOTHING, Reply, Request, Server
+from tests.stand_in import Coder
 
 # A planted failure: its word in the runs, and the name that the model gives it.
 NAMES = {
@@ -35,73 +35,39 @@ def plant(folder: Path, marks: dict[int, str], *, runs: int = 40, passed: int = 
     return folder / "logs"
 
 
-def name_codes(request: Request, *ids: str) -> list[dict[str, str]]:
-    return [{"id": x, "name": NAMES[x], "definition": f"An agent {NAMES[x]}."} for x in ids]
-
-
-def list_marks(text: str) -> list[str]:
-    """The planted failures of the findings that a prompt numbers, in order."""
-    by_name = {name: mark for mark, name in NAMES.items()}
-    return [by_name[name] for name in re.findall(r"^\d+\. ([^:]+):", text, re.MULTILINE)]
-
-
-def assign(marks: list[str], codes: list[str] | None = None) -> list[dict[str, Any]]:
-    codes = codes or marks
-    return [{"finding": n, "code": code} for n, code in enumerate(codes, 1)]
-
-
-class Reader:
-    """Finds the planted failures, sorts them by name, and writes a code for each.
-
-    ``changes``: by the step, a function that changes the first answer.
+class Reader(Coder):
+    """Finds the planted failures. ``changes``: by the step, a function that changes the first
+    answer.
     """
 
     def __init__(self, **changes: Callable[[dict[str, Any]], object]) -> None:
+        texts = {"evidence": "The letter.", "near_misses": "", **EXAMPLE}
+        super().__init__(
+            {
+                mark: {"name": name, "definition": f"An agent {name}.", **texts}
+                for mark, name in NAMES.items()
+            }
+        )
         self.changes = changes
         self.reasks: list[str] = []
 
     def __call__(self, request: Request) -> Reply:
         step = self.name_step(request)
+        reply = super().__call__(request)
         if request.reask:
             self.reasks.append(request.reask)
         elif step in self.changes:
-            answer = getattr(self, step)(request)
-            self.changes.pop(step)(answer)
-            return Reply(answer=TAGS | answer)
-        return Reply(answer=TAGS | getattr(self, step)(request))
+            self.changes.pop(step)(reply.answer)
+        return reply
 
-    @staticmethod
-    def name_step(request: Request) -> str:
-        begins = {"You sort": "group", "You write": "write", "You assign": "assign"}
-        system = request.system.splitlines()[2]
-        return next((step for begin, step in begins.items() if system.startswith(begin)), "read")
-
-    def read(self, request: Request) -> dict[str, Any]:
+    def look(self, request: Request) -> list[tuple[str, str, str, str]]:
         text = request.part("message:1")
-        findings = [
-            {
-                "code": "failure",
-                "rationale": f"{NAMES[mark]}: the letter says so.",
-                "quotes": [{"source": "message:1", "text": SENTENCE.format(mark)}],
-            }
-            for mark in NAMES
-            if SENTENCE.format(mark) in text
+        quotes = {mark: SENTENCE.format(mark) for mark in NAMES}
+        return [
+            (mark, "the letter says so.", "message:1", quote)
+            for mark, quote in quotes.items()
+            if quote in text
         ]
-        return {"findings": findings, "label": "some" if findings else "none"}
-
-    def group(self, request: Request) -> dict[str, Any]:
-        marks = list_marks(request.user)
-        new = [x for x in dict.fromkeys(marks) if f"\n{x}: " not in request.user]
-        return {"new_codes": name_codes(request, *new), "assignments": assign(marks)}
-
-    def write(self, request: Request) -> dict[str, Any]:
-        ids = [mark for mark in NAMES if f"\n{mark}: " in request.user]
-        clauses = {"evidence": "The letter.", "near_misses": "", **EXAMPLE}
-        codes = [code | clauses | {"merged": [code["id"]]} for code in name_codes(request, *ids)]
-        return {"codes": codes, "dropped": []}
-
-    def assign(self, request: Request) -> dict[str, Any]:
-        return {"assignments": assign(list_marks(request.user))}
 
 
 def induce(cli: Any, server: Server, *more: object) -> Any:
