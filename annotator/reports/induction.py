@@ -126,8 +126,8 @@ def _list_notes(induction: Induction) -> Iterator[str]:
     if unseen.value is not None:
         yield (
             f"The chance that the next finding has none of these codes is"
-            f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings, of which"
-            f" {len(book.uncoded)} have none."
+            f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings,"
+            f" {len(book.uncoded)} of them without a code."
         )
     if not record.saturated and record.batches and record.batches[-1].new_codes:
         yield "The sample ended before a batch without a new code: a larger --sample may find more."
