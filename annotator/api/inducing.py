@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from annotator.base.errors import AnnotatorError, SettingsError
+from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.build import ModelSettings, build_judge
 from annotator.runs.arms import SelectedTraces, Trial
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
@@ -43,12 +43,16 @@ def induce(
 
     Raises:
         BudgetReached: the next call may cost more than is left; ``resume=True`` goes on.
+        Interrupted: Ctrl-C.
         Pending: a stage waits for answers in files.
         AnnotatorError: the traces or the model cannot be used, or fewer than five can be read.
     """
     refuse_running_loop("call annotator.induce in a thread of its own")
     inducer = _prepare(traces, model, sample=sample, out=out, **options)
-    return asyncio.run(inducer.induce())
+    try:
+        return asyncio.run(inducer.induce())
+    except KeyboardInterrupt:
+        raise Interrupted("what was answered is kept") from None
 
 
 def forecast_induction(*arguments: Any, **options: Any) -> Forecast:
@@ -108,8 +112,7 @@ def assign_findings(
         notice=on_notice,
         progress=ignore,
     )
-    name = f"by-{rubric.sha256[:12]}"
-    return asyncio.run(inducer.assign(induction.findings, rubric, name))
+    return asyncio.run(inducer.assign(induction.findings, rubric))
 
 
 def _choose_model(model: Any) -> ModelSettings:

@@ -208,7 +208,7 @@ class Inducer:
         """Return the codebook with codes and their findings."""
         empty = replace(book, codes=tuple(code.make_code() for code in written.codes))
         self._begin(f"a code for each of {format_count(len(book.findings), 'finding')}")
-        assigned = await self.assign(book.findings, empty.to_rubric(), "assign")
+        assigned = await self.assign(book.findings, empty.to_rubric())
         codes = []
         for code in written.codes:
             findings = [each.id for each in book.findings if assigned[each.id] == code.id]
@@ -223,14 +223,15 @@ class Inducer:
         )
 
     async def assign(
-        self, findings: Sequence[OpenFinding], rubric: Rubric, name: str
+        self, findings: Sequence[OpenFinding], rubric: Rubric
     ) -> dict[str, str | None]:
         """Return the code of a rubric for each finding, by its id; None: no code."""
         sha256 = hashlib.sha256(dump_rubric(rubric).encode()).hexdigest()
         rubric = rubric.model_copy(update={"sha256": sha256})
         calls = _divide(findings)
         prompts = {
-            f"{name}-{n}": render_assignment(rubric, each) for n, each in enumerate(calls, 1)
+            f"assign-{sha256[:8]}-{n}": render_assignment(rubric, each)
+            for n, each in enumerate(calls, 1)
         }
         answers = await self._ask(prompts, Assignment, read_assignment)
         codes = [code for answer in answers for code in answer.codes]

@@ -14,9 +14,9 @@ from annotator.reports.digits import (
     format_limits,
     format_percent,
 )
+from annotator.reports.notes import select_notes
 from annotator.reports.table import Table
 
-_NOTES = 2  # of a brief table
 _EXAMPLES = 3
 _RARE = 2  # runs; a code with fewer is rare
 
@@ -38,7 +38,7 @@ def tabulate_induction(induction: Induction) -> Table:
         lines=[*_show_examples(induction), f"{record.usage.calls:,} calls, {spent}."],
         records=[_describe_code(each) for each in shares],
     )
-    return replace(table, brief=replace(table, notes=table.notes[:_NOTES]))
+    return replace(table, brief=replace(table, notes=select_notes(table.notes)))
 
 
 def describe_induction(induction: Induction) -> dict[str, Any]:
@@ -84,9 +84,10 @@ def _summarize(induction: Induction) -> Iterator[str]:
     """Yield the result in a few sentences."""
     record, codes = induction.record, induction.codes
     outcomes = [traces.get("passed") for traces in induction.book.traces.values()]
-    failed = outcomes.count(False)
+    names = ((False, "failed"), (True, "passed"), (None, "of unknown outcome"))
+    counts = ", ".join(f"{n} {name}" for value, name in names if (n := outcomes.count(value)))
     findings = format_count(len(induction.findings), "finding")
-    yield f"{format_count(record.read, 'trace')} ({failed} failed): {findings}"
+    yield f"{format_count(record.read, 'trace')} ({counts}): {findings}"
     if not codes:
         yield "and no code."
         return
