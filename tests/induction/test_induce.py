@@ -124,7 +124,7 @@ def test_every_quote_is_at_its_place(annotate_cli, tmp_path: Path) -> None:
 def test_a_batch_without_a_new_code_ends_it(annotate_cli, tmp_path: Path) -> None:
     plant(tmp_path, dict.fromkeys(range(40), "secret"))
     with Server(Reader()) as server:
-        done = induce(annotate_cli, server, "--batch-size", 10)
+        induce(annotate_cli, server, "--batch-size", 10)
         assert len(server.seen) == 10 + 1 + 10 + 1 + 1 + 1
         again = induce(annotate_cli, server, "--batch-size", 10, "--resume", "-v")
         assert len(server.seen) == 24  # nothing is asked again
