@@ -66,7 +66,9 @@ def test_a_run_counts_the_code_once(annotate_cli, runs, tmp_path: Path) -> None:
             {"code": "slip", "rationale": "so", "quotes": [{"source": source, "text": text}]}
             for source, text in texts
         ]
-        return Reply(answer=TAGS | {"findings": findings, "label": "some"})
+        near_miss = {"code": "slip", "met": "no", "because": "that was mended"}
+        answer = {"considered": [near_miss], "findings": findings, "label": "some"}
+        return Reply(answer=TAGS | answer)
 
     with Server(answer) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(mode="json_schema"))

@@ -215,9 +215,11 @@ def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]
 
 
 def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:
-    """Yield an error for each finding whose code is considered not met."""
+    """Yield an error for each finding whose code is considered not met. If the code repeats, that
+    may be about something else in the run.
+    """
     for code in codes:
-        if not_met & {code, rubric.code(code).group}:
+        if not rubric.code(code).repeats and not_met & {code, rubric.code(code).group}:
             yield f'{code} is a finding, and "considered" says that it is not met'
 
 
