@@ -142,8 +142,8 @@ def _list_notes(induction: Induction) -> Iterator[str]:
         names = ", ".join(record.dropped)
         yield f"Left out, with a reason in induction.json: {names}."
     population = sum(record.population.values())
-    if population > record.read:
-        yield f"{record.read} of {population} traces were read; the others were not."
+    if left := population - record.read - sum(record.unjudged.values()):
+        yield f"{left} of {population} traces were not read."
 
 
 def _name(codes: list[InducedCode]) -> str:

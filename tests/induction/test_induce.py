@@ -128,7 +128,7 @@ def test_a_batch_without_a_new_code_ends_it(annotate_cli, tmp_path: Path) -> Non
         assert len(server.seen) == 10 + 1 + 10 + 1 + 1 + 1
         again = induce(annotate_cli, server, "--batch-size", 10, "--resume", "-v")
         assert len(server.seen) == 24  # nothing is asked again
-    assert "20 of 40 traces were read" in again.out
+    assert "20 of 40 traces were not read" in again.out
     assert [batch["new_codes"] for batch in result()["batches"]] == [1, 0]
     assert result()["saturated"]
 
