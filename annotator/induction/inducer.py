@@ -207,7 +207,6 @@ class Inducer:
     async def _assign(self, book: Codebook, written: WrittenCodes) -> Codebook:
         """Return the codebook with codes and their findings."""
         empty = replace(book, codes=tuple(code.make_code() for code in written.codes))
-        self._begin(f"a code for each of {format_count(len(book.findings), 'finding')}")
         assigned = await self.assign(book.findings, empty.to_rubric())
         codes = []
         for code in written.codes:
@@ -226,6 +225,7 @@ class Inducer:
         self, findings: Sequence[OpenFinding], rubric: Rubric
     ) -> dict[str, str | None]:
         """Return the code of a rubric for each finding, by its id; None: no code."""
+        self._begin(f"a code for each of {format_count(len(findings), 'finding')}")
         sha256 = hashlib.sha256(dump_rubric(rubric).encode()).hexdigest()
         rubric = rubric.model_copy(update={"sha256": sha256})
         calls = _divide(findings)
