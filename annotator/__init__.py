@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import find_conflicts as find_conflicts
     from annotator.api import find_mechanisms as find_mechanisms
     from annotator.api import forecast as forecast
+    from annotator.api import induce as induce
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
     from annotator.api import load_calibrations as load_calibrations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.calibration.model import Calibration as Calibration
     from annotator.calibration.stability import JudgeCheck as JudgeCheck
     from annotator.calibration.tuning import Tuning as Tuning
+    from annotator.induction.result import Induction as Induction
+    from annotator.induction.result import open_induction as open_induction
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
     from annotator.rubrics import load_rubric as load_rubric
@@ -60,6 +63,7 @@ _NAMES = {
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
     "Claim": "annotator.rubrics.annotations",
+    "Induction": "annotator.induction.result",
     "JudgeCheck": "annotator.calibration.stability",
     "Message": "annotator.traces",
     "Quote": "annotator.rubrics.annotations",
@@ -85,6 +89,7 @@ _NAMES = {
     "find_conflicts": "annotator.api",
     "find_mechanisms": "annotator.api",
     "forecast": "annotator.api",
+    "induce": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",
     "load_calibrations": "annotator.api",
@@ -93,6 +98,7 @@ _NAMES = {
     "locate": "annotator.rubrics.evidence",
     "match_codes": "annotator.api",
     "merge": "annotator.api",
+    "open_induction": "annotator.induction.result",
     "open_run": "annotator.runs.run",
     "project_usage": "annotator.runs.forecast",
     "read_annotations": "annotator.rubrics.annotations",

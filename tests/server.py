@@ -58,7 +58,8 @@ class Request:
 
     @property
     def is_probe(self) -> bool:
-        return "<run " not in (text := json.dumps(self.messages)) and "ready" in text
+        text = json.dumps(self.messages)
+        return not re.search("<run |first_tag", text) and "ready" in text
 
     @property
     def system(self) -> str:

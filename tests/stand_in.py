@@ -1,4 +1,4 @@
-"""A model for docs/howto/tune-a-judge.md, whose errors are known.
+"""Models for the docs, whose errors are known: first that of docs/howto/tune-a-judge.md.
 
 It judges the demo's runs by ``examples/tune/talk.yaml`` as ann labelled them, with these errors. It
 takes a definition at its word until the rubric has another one, which it forgets if it comes after
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
+
+import yaml
 
 from tests.server import NOTHING, TAGS, Reply, Request, finding
 
@@ -85,3 +87,89 @@ def _propose(text: str) -> list[dict[str, Any]]:
         clause = {"code": code, "field": field, "text": change, "summary": summary}
         found += [clause | {"quotes": [], "differences": numbers}] if numbers else []
     return found
+
+
+class Coder:
+    """Answers the requests of an induction: finds failures, sorts them by name, and writes a code
+    for each. ``codes``: the texts of a code by its id.
+    """
+
+    def __init__(self, codes: Mapping[str, Mapping[str, Any]]) -> None:
+        self.codes = codes
+
+    def __call__(self, request: Request) -> Reply:
+        return Reply(answer=TAGS | getattr(self, self.name_step(request))(request))
+
+    @staticmethod
+    def name_step(request: Request) -> str:
+        begins = {"You sort": "group", "You write": "write", "You assign": "assign"}
+        system = request.system.splitlines()[2]
+        return next((step for begin, step in begins.items() if system.startswith(begin)), "read")
+
+    def look(self, request: Request) -> list[tuple[str, str, str, str]]:
+        """Return the code, a sentence, the source and the quote of each finding in a run."""
+        raise NotImplementedError
+
+    def read(self, request: Request) -> dict[str, Any]:
+        is_open = "## failure: " in request.system  # else a run is judged by the codes
+        findings = [
+            {
+                "code": "failure" if is_open else code,
+                "rationale": f"{self.codes[code]['name']}: {sentence}",
+                "quotes": [{"source": source, "text": quote}],
+            }
+            for code, sentence, source, quote in self.look(request)
+            if is_open or f"## {code}: " in request.system
+        ]
+        return {"findings": findings, "label": "some" if findings else "none"}
+
+    def group(self, request: Request) -> dict[str, Any]:
+        codes = self._list_codes(request)
+        texts = {x: self.codes[x] for x in codes if f"\n{x}: " not in request.user}
+        new = [
+            {"id": x, "name": text["name"], "definition": text["definition"]}
+            for x, text in texts.items()
+        ]
+        return {"new_codes": new, "assignments": _assign(codes)}
+
+    def write(self, request: Request) -> dict[str, Any]:
+        ids = [x for x in self.codes if f"\n{x}: " in request.user]
+        return {
+            "codes": [{"id": x, "merged": [x], **self.codes[x]} for x in ids],
+            "dropped": [],
+        }
+
+    def assign(self, request: Request) -> dict[str, Any]:
+        return {"assignments": _assign(self._list_codes(request))}
+
+    def _list_codes(self, request: Request) -> list[str]:
+        """Return the code of each numbered finding in a prompt."""
+        by_name = {text["name"]: code for code, text in self.codes.items()}
+        names = re.findall(r"^\d+\. ([^:]+):", request.user, re.MULTILINE)
+        return [by_name[name] for name in names]
+
+
+def _assign(codes: list[str]) -> list[dict[str, Any]]:
+    return [{"finding": n, "code": code} for n, code in enumerate(codes, 1)]
+
+
+class StandInCoder(Coder):
+    """A model for docs/howto/find-new-codes.md: it names what ann labelled, but nothing vague in a
+    run that passed.
+    """
+
+    def __init__(self, labels: Path) -> None:
+        super().__init__(yaml.safe_load(Path(__file__).with_name("stand_in.yaml").read_text()))
+        self.rows = [
+            row for row in map(json.loads, labels.read_text().splitlines()) if row["primary"]
+        ]
+
+    def look(self, request: Request) -> list[tuple[str, str, str, str]]:
+        passed = "run: passed" in request.part("facts")
+        return [
+            (row["primary"], "its messages show it.", part.source, row["evidence"][0])
+            for row in self.rows
+            for part in request.parts
+            if part.source.startswith("message:") and row["evidence"][0] in part.text
+            if not (passed and row["primary"] == "vague")
+        ]

@@ -36,12 +36,13 @@ from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
 from tests.server import NOTHING, Responder, Server
-from tests.stand_in import StandIn
+from tests.stand_in import StandIn, StandInCoder
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 RESPONDERS: dict[str, Responder] = {
     "docs/tutorial.md": lambda request: NOTHING,
     "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
+    "docs/howto/find-new-codes.md": StandInCoder(ROOT / "examples" / "tune" / "labels.jsonl"),
 }
 """The pages that are followed in order, and the model on the reader's machine."""
 SETUP = re.compile(r"^<!-- \$ (annotate .*) -->$", re.MULTILINE)

@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.resampling import bootstrap_mean as bootstrap_mean
     from validation.sets import SetAgreement as SetAgreement
     from validation.sets import measure_set_agreement as measure_set_agreement
+    from validation.unseen import estimate_unseen as estimate_unseen
 
 _MODULES = {
     "agreement": "RaterAgreement compute_asymptotic_kappa compute_cohen_kappa count_pairs"
@@ -88,6 +89,7 @@ _MODULES = {
     " measure_retest_agreement",
     "resampling": "bootstrap_mean",
     "sets": "SetAgreement measure_set_agreement",
+    "unseen": "estimate_unseen",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -8,6 +8,7 @@ from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
+from annotator.api.inducing import induce, plan_induction
 from annotator.api.judging import (
     JudgeSource,
     aannotate,
@@ -80,6 +81,7 @@ __all__ = [
     "group_calibrations",
     "group_runs",
     "has_findings",
+    "induce",
     "is_run",
     "judge_lines",
     "llm",
@@ -91,6 +93,7 @@ __all__ = [
     "open_traces",
     "plan_ablation",
     "plan_check",
+    "plan_induction",
     "plan_tuning",
     "project_usage",
     "restore_settings",

@@ -25,7 +25,7 @@ from annotator.calibration.tuning import (
 )
 from annotator.judges.build import ModelSettings, dump_settings
 from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER
-from annotator.judges.llm.proposal import list_words
+from annotator.judges.llm.proposal import list_words, read_proposal
 from annotator.labels import Label
 from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
@@ -33,7 +33,7 @@ from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
 from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, RunProgress, ignore
-from annotator.runs.forecast import Forecast, forecast
+from annotator.runs.forecast import Forecast, forecast, scale_usage
 from annotator.runs.proposals import PROPOSALS, ask_proposals
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
@@ -214,14 +214,19 @@ class Tuner:
             for task in tasks
         }
         settings = trial.limit(self.settings, PROPOSALS, self.usage.cost_usd)
-        kept = await ask_proposals(prompts, settings, trial.folder, trial.concurrency, self.notice)
+        kept = await ask_proposals(
+            *(prompts, settings, trial.folder, trial.concurrency, self.notice),
+            *(Proposal, read_proposal),
+        )
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
         if len(failures) == len(prompts) and not self.proposals:
             raise AnnotatorError(f"no proposal could be used; {failures[0]}")
         self.failures += failures
         self.proposals += len(prompts) - len(failures)
-        return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
+        return {name: item.proposal or Proposal() for name, item in kept.items()}, len(kept) < len(
+            prompts
+        )
 
     def _list_texts(self) -> str:
         """Return the words of the labelled traces, which no proposal may copy."""
@@ -302,18 +307,11 @@ class Tuner:
             (expected.usage.low, few, 1, SHORT_ANSWER),
             (expected.usage.high, many, tries.rounds, LONG_ANSWER),
         ):
-            requests = _extrapolate(member.expect_call(_PROMPT, answer), (folds + 1) * rounds)
-            ends.append(_extrapolate(usage, times / n) + requests)
+            requests = scale_usage(member.expect_call(_PROMPT, answer), (folds + 1) * rounds)
+            ends.append(scale_usage(usage, times / n) + requests)
         assumption = (
             f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"
             f" {tries.candidates} changes, which are judged on half of its labels; at most the"
             f" changes that help are judged together, and each fold anew; {expected.assumption}"
         )
         return replace(first, usage=first.usage + UsageRange(*ends), assumption=assumption)
-
-
-def _extrapolate(usage: Usage, factor: float) -> Usage:
-    """Return the usage of ``factor`` times as many judgements."""
-    names = ("input_tokens", "output_tokens", "calls")
-    dollars = None if usage.cost_usd is None else usage.cost_usd * factor
-    return Usage(**{x: round(getattr(usage, x) * factor) for x in names}, cost_usd=dollars)

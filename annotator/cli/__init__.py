@@ -36,6 +36,9 @@ _GROUPS = {
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
     },
+    "Find codes": {
+        "induce": "Find out how runs fail, without a rubric, and write one.",
+    },
     "Improve the judge": {
         "check-judge": "Ask a judge again in other ways, and count flips.",
         "ablate": "Choose a rubric, a model or settings by people's labels.",

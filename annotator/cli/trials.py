@@ -70,18 +70,7 @@ class TrialOptions:
             output = {"verbose": self.verbose, "as_json": self.as_json}
             show_forecast(plan.forecast(), self.concurrency, pilot=False, **output)
             return None
-        command = describe_command(click.get_current_context())
-        try:
-            return plan.run(notice, command, resume=self.resume)
-        except Pending as error:
-            notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
-            return None
-        except BudgetReached as error:
-            raise BudgetReached(
-                f"{error}; earlier runs count, too; go on with --resume and a larger one"
-            ) from error
-        except Interrupted as error:
-            raise Interrupted(f"{error}; go on with the same command and --resume") from None
+        return execute_plan(plan, notice, resume=self.resume)
 
     def put(self, tables: "Sequence[Table]") -> None:
         """Print the tables of a result; as JSON the first one's document, which has all of it."""
@@ -89,6 +78,22 @@ class TrialOptions:
             put_tables(tables[:1], "json")
         else:
             put_tables(tables, verbose=self.verbose)
+
+
+def execute_plan(plan: TrialPlan, notice: Callable[[str], None], *, resume: bool) -> Any:
+    """Return the result of a plan; None if answers are still to come."""
+    command = describe_command(click.get_current_context())
+    try:
+        return plan.run(notice, command, resume=resume)
+    except Pending as error:
+        notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
+        return None
+    except BudgetReached as error:
+        raise BudgetReached(
+            f"{error}; earlier runs count, too; go on with --resume and a larger one"
+        ) from error
+    except Interrupted as error:
+        raise Interrupted(f"{error}; go on with the same command and --resume") from None
 
 
 def add_trial_options(command: Command) -> Command:

@@ -74,9 +74,6 @@ class CodeDecision:
     time: str = ""
 
 
-Decision = CodeDecision
-
-
 def list_standing(decisions: Sequence[CodeDecision]) -> list[int]:
     """Return the indices of the decisions that no ``undo`` has taken back.
 

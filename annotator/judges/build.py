@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # clients are slow to import
     from annotator.judges.llm.cache import AnswerCache
     from annotator.judges.llm.judge import LLMJudge
     from annotator.judges.llm.model import Session
+    from annotator.judges.llm.proposal import ReadProposal
     from annotator.judges.llm.settings import Options
 
 Settings = Mapping[str, Any]
@@ -462,16 +463,19 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     return BuiltJudge(judge, settings, settings, members, session)
 
 
-def build_proposer(settings: ModelSettings, concurrency: int) -> BuiltJudge:
+def build_proposer(
+    settings: ModelSettings, concurrency: int, read: "ReadProposal", *, offline: bool = False
+) -> BuiltJudge:
     """Return the first model of the settings, as a
-    :class:`~annotator.judges.llm.proposal.Proposer`. Raises as :func:`build_judge`.
+    :class:`~annotator.judges.llm.proposal.Proposer` of what ``read`` reads. Raises as
+    :func:`build_judge`.
     """
     from annotator.judges.llm.proposal import Proposer
 
     models = settings.models[:1]
     single = replace(settings, models=models, samples=1, require="majority", critic=None, finder="")
-    built = _build_models(single, concurrency, offline=False)
-    proposer = Proposer(built.members[0].options, built.session)
+    built = _build_models(single, concurrency, offline)
+    proposer = Proposer(built.members[0].options, built.session, read)
     return replace(built, judge=proposer, members=(proposer,))
 
 

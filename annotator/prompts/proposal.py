@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from annotator.base.text import sanitize_line
@@ -57,8 +57,16 @@ def _shorten(text: str) -> str:
     return sanitize_line(text, _LONGEST_TEXT)
 
 
+class AnyProposalPrompt(Prompt):
+    """A prompt that asks for a proposal, and not for a judgement on a trace."""
+
+    def shrink(self) -> "AnyProposalPrompt | None":
+        """Return a prompt that shows less; None if it cannot."""
+        return None
+
+
 @dataclass(frozen=True)
-class ProposalPrompt(Prompt):
+class ProposalPrompt(AnyProposalPrompt):
     """The prompt about the differences among ``opinions``.
 
     It shows at most ``limit`` of them. An answer has at most ``most_candidates`` changes. If
@@ -75,6 +83,11 @@ class ProposalPrompt(Prompt):
     def differences(self) -> list[Opinion]:
         """The differences that it shows, in order."""
         return [each for each in self.opinions if each.judge != each.person][: self.limit]
+
+    def shrink(self) -> "ProposalPrompt | None":
+        """Return the prompt with half of its differences."""
+        half = len(self.differences) // 2
+        return replace(self, limit=half) if half else None
 
     @property
     def system(self) -> str:

@@ -37,8 +37,12 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
-AnswerKind = Considered | Literal["critique", "proposal"]
-"""A judge's answer, by the items that it considers, a critic's, or the changes of a rubric."""
+AnswerKind = (
+    Considered | Literal["critique", "proposal", "grouping", "codes of findings", "assignment"]
+)
+"""A judge's answer, by the items that it considers, a critic's, the changes of a rubric, or an
+answer about the findings of open coding.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ class Prompt:
         return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def hash_prompts(*files: str) -> str:
     """Return the hash of the prompt templates, and of more ``files``, which a run records."""
     digest = hashlib.sha256()
@@ -120,6 +124,11 @@ def hash_prompts(*files: str) -> str:
         text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
+
+
+def hash_rubric_prompts(rubric: Rubric) -> str:
+    """Return the hash of the prompt templates that judge by this rubric."""
+    return hash_prompts("repeats.j2") if rubric.repeats else hash_prompts()
 
 
 def render_json_request(schema: str) -> tuple[str, str]:
@@ -285,7 +294,7 @@ def make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
     """Return the tag of a prompt: the keyed hash of all that it shows."""
-    templates = f"{hash_prompts()} {layout}"
+    templates = f"{hash_rubric_prompts(rubric)} {layout}"
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
     # With the sizes, different lists of texts give different bytes.
@@ -332,7 +341,7 @@ def _load_templates() -> Environment:
 
 @lru_cache(maxsize=16)
 def _render_system(rubric: Rubric, layout: Layout) -> str:
-    return fill_in(
+    system = fill_in(
         "system.j2",
         rubric=rubric,
         first_tag=_make_first_tag(rubric, layout),
@@ -340,10 +349,12 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
         rubric_last=layout.rubric_last,
         worked=_work_example(rubric, layout),
     )
+    # Not in system.j2, whose hash is that of every other rubric's prompts, too.
+    return system + (fill_in("repeats.j2", rubric=rubric) if rubric.repeats else "")
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
+    return f"first-{spell_tag(f'first {hash_rubric_prompts(rubric)} {rubric.sha256} {layout}')}"
 
 
 def spell_tag(text: str) -> str:

@@ -344,7 +344,8 @@ def check_verdict(
     rejected: list[Rejected] = []
     for claim in verdict.claims:
         evidence, wrong = verify(claim, trace, rubric)
-        if not wrong and any(finding.code == claim.code for finding in findings):
+        earlier = [finding.evidence for finding in findings if finding.code == claim.code]
+        if not wrong and is_given_twice(rubric.code(claim.code), evidence, earlier):
             wrong = [f"{claim.code}: given twice"]
         if wrong:
             quotes = tuple(quote.text for quote in claim.quotes)
@@ -354,6 +355,18 @@ def check_verdict(
             finding = Finding(claim.code, claim.rationale, tuple(evidence), None, agent, step)
             findings.append(finding)
     return findings, rejected
+
+
+def is_given_twice(
+    code: Code, evidence: Sequence[Evidence], earlier: Sequence[Sequence[Evidence]]
+) -> bool:
+    """Whether a finding repeats an ``earlier`` one of its code: any, or if the code ``repeats`` one
+    that has all its quotes.
+    """
+    if not code.repeats:
+        return bool(earlier)
+    places = {(item.source, item.start, item.end) for item in evidence}
+    return any(places <= {(x.source, x.start, x.end) for x in other} for other in earlier)
 
 
 def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:

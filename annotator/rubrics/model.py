@@ -46,7 +46,8 @@ class Code(_Strict):
     in the places are all by the ``same`` agent, or by ``different`` ones. ``separate_messages``: no
     two of them are from one message. ``shows_absence``: the code says that something is missing
     from the conversation, ``after`` the first quoted message or ``anywhere``, so that a part of the
-    conversation does not prove it.
+    conversation does not prove it. ``repeats``: a trace may have several findings of it, each with
+    quotes of its own.
     """
 
     id: Name
@@ -61,6 +62,7 @@ class Code(_Strict):
     authors: Literal["same", "different"] | None = None
     separate_messages: bool = False
     shows_absence: Literal["after", "anywhere"] | None = None
+    repeats: bool = False
     example: Example | None = None
     near_misses: Annotated[tuple[Example, ...], Field(max_length=4)] = ()
 
@@ -277,6 +279,11 @@ class Rubric(_Strict):
             if code.id == code_id:
                 return code
         raise KeyError(code_id)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a trace may have several findings of a code."""
+        return any(code.repeats for code in self.codes)
 
     def quotes_needed(self, code_id: str) -> int:
         """Return how many separate quotes a finding of this code must have."""

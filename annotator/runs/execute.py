@@ -9,7 +9,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from annotator.base.errors import AnnotatorError, BudgetReached, Pending
+from annotator.base.errors import AnnotatorError, BudgetReached, Pending, SettingsError
 from annotator.base.text import find_repeated, format_count, sanitize_line
 from annotator.judges.base import RunJudge
 from annotator.judges.build import BuiltJudge, build_judge
@@ -74,8 +74,17 @@ class Plan:
         for name, number in (("limit", self.limit), ("concurrency", self.concurrency)):
             if number is not None and number < 1:
                 raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
+        settings = self.built.settings
+        alone = not settings or (
+            settings.samples * len(settings.models) == 1 and not settings.critic
+        )
         for rubric in self.rubrics:
             self.judge.codes(rubric)
+            if rubric.repeats and not alone:
+                raise SettingsError(
+                    f"{rubric.id}: findings of a code that repeats can be neither voted on nor"
+                    " checked by a critic: leave out --samples, further models and --critic"
+                )
 
     @property
     def judge(self) -> RunJudge:

@@ -175,3 +175,10 @@ def extrapolate(values: Sequence[float], population: int) -> Projection:
     return Projection(
         population * mean, max(population * mean - half, total), population * mean + half
     )
+
+
+def scale_usage(usage: Usage, factor: float) -> Usage:
+    """Return the usage of ``factor`` times as many judgements."""
+    names = ("input_tokens", "output_tokens", "calls")
+    dollars = None if usage.cost_usd is None else usage.cost_usd * factor
+    return Usage(**{x: round(getattr(usage, x) * factor) for x in names}, cost_usd=dollars)

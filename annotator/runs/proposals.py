@@ -1,4 +1,4 @@
-"""Ask a model for changes of rubrics, and keep its answers beside the runs that try them."""
+"""Ask a model for proposals, such as changes of rubrics, and keep its answers beside the runs."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,31 +15,47 @@ from annotator.base.files import read_bounded, write_file
 from annotator.judges.build import ModelSettings, build_proposer
 from annotator.judges.llm.judge import gather_all
 from annotator.judges.llm.proposal import KeptProposal, Proposer
-from annotator.prompts.proposal import ProposalPrompt
+from annotator.prompts.proposal import AnyProposalPrompt
+
+T = TypeVar("T")
 
 
 async def ask_proposals(
-    prompts: Mapping[str, ProposalPrompt],
+    prompts: Mapping[str, AnyProposalPrompt],
     settings: ModelSettings,
     folder: Path,
     concurrency: int,
     notice: Callable[[str], None],
-) -> dict[str, KeptProposal]:
+    kind: type[T],
+    read: Callable[[str, Any], T],
+) -> dict[str, KeptProposal[T]]:
     """Return the proposal for each prompt, by its name; without those that wait for answers in
     files. They are kept in ``folder``, by name: the same question is asked once.
+
+    Args:
+        prompts: the questions.
+        settings: those of the model, with what is left of the budget.
+        folder: the directory of the answers.
+        concurrency: the most calls in flight.
+        notice: prints a message for the user.
+        kind: the type of a proposal.
+        read: returns the proposal in an answer; raises InvalidAnswer.
 
     Raises:
         BudgetReached: the next call may bring the cost above ``max_cost`` of the settings.
         AnnotatorError: no model can be asked.
     """
-    built = build_proposer(settings, concurrency)
+    adapter = TypeAdapter(KeptProposal[kind])  # type: ignore[valid-type]
+    built = build_proposer(settings, concurrency, read)
     proposer = built.judge
     assert isinstance(proposer, Proposer)  # noqa: S101 - it was built as one
     requests = {
         name: hashlib.sha256(f"{prompt.tag} {json.dumps(proposer.settings)}".encode()).hexdigest()
         for name, prompt in prompts.items()
     }
-    kept = {name: item for name in prompts if (item := _read(folder / name, requests[name]))}
+    kept = {
+        name: item for name in prompts if (item := _read(folder / name, requests[name], adapter))
+    }
 
     async def ask(name: str) -> None:
         try:
@@ -81,10 +97,12 @@ PROPOSALS, _FILE = "proposals", "proposal.json"
 """The directory of the requests, and the file of an answer."""
 
 
-def _read(folder: Path, request: str) -> KeptProposal | None:
+def _read(
+    folder: Path, request: str, adapter: TypeAdapter[KeptProposal[T]]
+) -> KeptProposal[T] | None:
     """Return the answer that is kept there to the same request, or None."""
     try:
-        kept = TypeAdapter(KeptProposal).validate_json(read_bounded(folder / _FILE))
+        kept = adapter.validate_json(read_bounded(folder / _FILE))
     except (OSError, ValidationError):
         return None
     return kept if kept.request == request else None

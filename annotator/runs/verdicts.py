@@ -54,7 +54,7 @@ def conclude(
         failure = verdict.failure or "other"
         return replace(blank, status="failed", error=verdict.error, failure=failure)
     findings, rejected = check_verdict(verdict, trace, rubric)
-    codes = sorted((finding.code for finding in findings), key=rubric.rank)
+    codes = sorted({finding.code for finding in findings}, key=rubric.rank)
     primary = None
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]

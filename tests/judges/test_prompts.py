@@ -94,6 +94,7 @@ def test_every_file_of_prompts_is_hashed(tmp_path):
         shutil.copytree(ROOT / name, tmp_path / name)
     script = """
 from pathlib import Path
+from annotator.induction.calls import hash_coding_prompts
 from annotator.prompts.critic import hash_critic_prompts
 from annotator.prompts.proposal import hash_proposal_prompts
 from annotator.prompts.render import hash_prompts
@@ -102,7 +103,8 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
     if file:
         file.write_text(file.read_text() + " ")
     hash_prompts.cache_clear()
-    seen.add(hash_proposal_prompts() + hash_critic_prompts())
+    hashes = [hash_proposal_prompts(), hash_critic_prompts(), hash_coding_prompts()]
+    seen.add((*hashes, hash_prompts("repeats.j2")))
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -21,10 +21,11 @@ from annotator.prompts.render import AnswerKind, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import DECISIONS, Claim, Quote, Verdict
 from annotator.rubrics.changes import FIELDS, MOST_QUOTES
-from annotator.rubrics.evidence import parse_source_id, verify
+from annotator.rubrics.evidence import is_given_twice, parse_source_id, verify
 from annotator.traces import Trace
 
 MAX_QUOTES = 8
+MAX_REPEATS = 12  # findings, if a code may have several
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
 _ENDS = (
@@ -103,12 +104,17 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     formed, missed = not wrong, _find_missing_tags(answer, prompt)
     read = not missed and answer.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_find_false_labels(answer, rubric)]
-    consistent, claims = not wrong, []
+    claims: list[Claim] = []
+    consistent = not wrong
     contradictions = _find_contradictions(answer, rubric)
     wrong += contradictions
     for claim in map(_build_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
+        earlier = [other.evidence for other in claims if other.code == claim.code]
+        code = rubric.code(claim.code)
+        if code.repeats and not reasons and is_given_twice(code, evidence, earlier):
+            reasons = [f"{claim.code} is given twice with the same quotes"]
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
     primary = next((claim.code for claim in claims if claim.code == answer.get("label")), None)
@@ -177,7 +183,11 @@ def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     if "findings" not in answer:
         return []
     codes = [finding["code"] for finding in answer["findings"]]
-    wrong = [f"{code} is given twice" for code in sorted(set(codes)) if codes.count(code) > 1]
+    wrong = [
+        f"{code} is given twice"
+        for code in sorted(set(codes))
+        if codes.count(code) > 1 and not rubric.code(code).repeats
+    ]
     label = answer.get("label")
     if codes and label == NONE:
         wrong.append(f'label is "{NONE}" but findings are given: {", ".join(codes)}')
@@ -205,9 +215,11 @@ def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]
 
 
 def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:
-    """Yield an error for each finding whose code is considered not met."""
+    """Yield an error for each finding whose code is considered not met. If the code repeats, that
+    may be about something else in the run.
+    """
     for code in codes:
-        if not_met & {code, rubric.code(code).group}:
+        if not rubric.code(code).repeats and not_met & {code, rubric.code(code).group}:
             yield f'{code} is a finding, and "considered" says that it is not met'
 
 
@@ -239,15 +251,23 @@ def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type
         return _build_proposal_model(codes)
     if considered == "critique":
         return _build_critique_model(codes)
+    if considered in ("grouping", "codes of findings", "assignment"):
+        return _build_coding_model(considered, codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
     min_quotes = min(rubric.quotes_needed(code) for code in codes)
-    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes)
+    findings = 1 if rubric.choice == "one" else MAX_REPEATS if rubric.repeats else len(codes)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes, findings)
 
 
 def _build_model(
-    codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, min_quotes: int
+    codes: tuple[str, ...],
+    choice: Choice,
+    thought: tuple[str, ...],
+    sources: str,
+    min_quotes: int,
+    max_findings: int,
 ) -> type[ParsedAnswer]:
     """Return the model of an answer; quotes are checked later, where the model can correct them."""
     quote = _create_model(
@@ -263,7 +283,6 @@ def _build_model(
         quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
         code=Literal[codes],
     )
-    max_findings = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {}
     if thought:
@@ -316,6 +335,38 @@ def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
     return _create_answer("Proposal", doc, answer)
 
 
+def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[ParsedAnswer]:
+    """Return the model of an answer about findings: a code for each, or the codes themselves."""
+    texts: dict[str, Any] = {
+        "id": _build_text_type(40, "lower_snake_case"),
+        "name": _build_text_type(80, "three to eight words"),
+        "definition": _build_text_type(600, "one or two sentences"),
+    }
+    answer: dict[str, Any] = {}
+    if considered == "grouping":
+        new = _create_model("NewCode", **texts)
+        answer["new_codes"] = Annotated[list[new], Field(max_length=80)]  # type: ignore[valid-type]
+    if considered == "codes of findings":
+        quote = _build_text_type(300, "an invented quote")
+        quotes: Any = Annotated[list[quote], Field(max_length=4)]  # type: ignore[valid-type]
+        texts |= {
+            "evidence": _build_text_type(400, "what the quotes must show"),
+            "near_misses": _build_text_type(600, "what is another code, or none, and why"),
+            "quotes": quotes,
+            "why": _build_text_type(300, "why the invented quotes show the code"),
+            "merged": Annotated[list[str], Field(max_length=100)],
+        }
+        code = _create_model("FinalCode", **texts)
+        dropped = _create_model("Dropped", id=str, because=_build_text_type(200, "one short line"))
+        answer["codes"] = Annotated[list[code], Field(min_length=1, max_length=20)]  # type: ignore[valid-type]
+        answer["dropped"] = Annotated[list[dropped], Field(max_length=100)]  # type: ignore[valid-type]
+    else:
+        options: Any = str if considered == "grouping" else Literal[(*codes, NONE)]
+        item = _create_model("Assignment", finding=int, code=options)
+        answer["assignments"] = Annotated[list[item], Field(max_length=1000)]  # type: ignore[valid-type]
+    return _create_answer("Coding", "The codes of findings.", answer)
+
+
 def read_form(text: str, prompt: Prompt) -> dict[str, Any]:
     """Return the fields of an answer that is no judgement, with its form and tags checked.
 
@@ -343,7 +394,7 @@ def _build_critique_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
     return _create_answer("Critique", "Whether the run shows the code.", answer)
 
 
-def _create_model(name: str, **kinds: Any) -> type[BaseModel]:
+def _create_model(name: str, /, **kinds: Any) -> type[BaseModel]:
     fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
     return create_model(name, __config__=_CONFIG, **fields)
 
@@ -360,7 +411,8 @@ def list_schema_outlines(kind: AnswerKind = "codes") -> list[dict[str, Any]]:
         return [_build_critique_model(("code",)).model_json_schema()]
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
-        _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
+        _build_model(("code",), choice, ("code",), "", 1, 1).model_json_schema()
+        for choice in choices
     ] + [_SOURCES]
 
 

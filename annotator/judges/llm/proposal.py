@@ -1,20 +1,22 @@
-"""A model that proposes changes of a rubric, asked as a judge is."""
+"""A model that proposes something, such as changes of a rubric, asked as a judge is."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from annotator.base.errors import RubricError
 from annotator.judges.llm.answer import RUBRIC, InvalidAnswer, read_form
 from annotator.judges.llm.judge import JudgeCall, LLMJudge
+from annotator.judges.llm.model import Session
 from annotator.judges.llm.request import (
     LONGEST_ANSWER,
     MAX_SHRINKS,
     TooLong,
     estimate_max_tokens,
 )
-from annotator.prompts.proposal import ProposalPrompt
+from annotator.judges.llm.settings import Options
+from annotator.prompts.proposal import AnyProposalPrompt, ProposalPrompt
 from annotator.prompts.render import Prompt
 from annotator.rubrics.annotations import Usage, Verdict
 from annotator.rubrics.changes import (
@@ -29,16 +31,21 @@ from annotator.traces import Trace
 
 _COPIED = 6  # words in a row that a proposal may not share with a trace
 _WORD = re.compile(r"\w+")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class KeptProposal:
+ReadProposal = Callable[[str, Any], Any]
+"""Returns the proposal in a JSON text, by its prompt; raises InvalidAnswer."""
+
+
+@dataclass(frozen=True)
+class KeptProposal(Generic[T]):
     """A model's answer with its usage. ``request``: the hash of what was sent; ``error``: why
     there is none.
     """
 
     request: str
-    proposal: Proposal
+    proposal: T | None
     usage: Usage
     error: str | None = None
 
@@ -47,17 +54,23 @@ class KeptProposal:
 class ProposalVerdict(Verdict):
     """A verdict that is a proposal."""
 
-    proposal: Proposal = field(default_factory=Proposal)
+    proposal: Any = None
 
 
 class Proposer(LLMJudge):
-    """Proposes changes of a rubric: with the formats, checks, cache, prices and budget of a judge.
+    """Proposes something: with the formats, checks, cache, prices and budget of a judge.
 
     ``propose`` raises Pending, BudgetReached and JudgeStopped as
     :meth:`annotator.judges.base.Judge.judge`.
     """
 
-    async def propose(self, name: str, prompt: ProposalPrompt, request: str) -> KeptProposal:
+    def __init__(self, options: Options, session: Session | None, read: ReadProposal) -> None:
+        super().__init__(options, session)
+        self._read_proposal = read
+
+    async def propose(
+        self, name: str, prompt: AnyProposalPrompt, request: str
+    ) -> KeptProposal[Any]:
         """Return the proposal, or an ``error``. ``name``: of the call, in the cache."""
         judge_call = JudgeCall(Trace(name, "proposal", "", ()), prompt.rubric)
         verdict: Verdict = Verdict(error="the prompt is too long", failure="length")
@@ -68,24 +81,23 @@ class Proposer(LLMJudge):
                 break
             except TooLong as error:
                 verdict = Verdict(error=str(error), failure=error.failure)
-                prompt = replace(prompt, limit=max(len(prompt.differences) // 2, 1))
+                prompt = prompt.shrink() or prompt
         if not verdict.error:
             judge_call.bad.clear()
         self._bill(judge_call)
-        proposal = verdict.proposal if isinstance(verdict, ProposalVerdict) else Proposal()
+        proposal = verdict.proposal if isinstance(verdict, ProposalVerdict) else None
         return KeptProposal(request, proposal, judge_call.usage, verdict.error)
 
-    def _fit(self, prompt: ProposalPrompt) -> ProposalPrompt:
-        """Return the prompt with as many differences as the model can read."""
-        while self._context and len(prompt.differences) > 1:
+    def _fit(self, prompt: AnyProposalPrompt) -> AnyProposalPrompt:
+        """Return the prompt with as much as the model can read."""
+        while self._context and (smaller := prompt.shrink()):
             if estimate_max_tokens(prompt.system + prompt.user) + LONGEST_ANSWER < self._context:
                 break
-            prompt = replace(prompt, limit=len(prompt.differences) // 2)
+            prompt = smaller
         return prompt
 
     def _read(self, answer: str, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
-        assert isinstance(prompt, ProposalPrompt)  # noqa: S101 - it is asked nothing else
-        return ProposalVerdict(proposal=read_proposal(answer, prompt))
+        return ProposalVerdict(proposal=self._read_proposal(answer, prompt))
 
 
 def read_proposal(text: str, prompt: ProposalPrompt) -> Proposal:
@@ -155,11 +167,17 @@ def _find_copies(answer: Mapping[str, Any], prompt: ProposalPrompt) -> Iterator[
     for item in (*answer["turns"], *answer["candidates"]):
         texts = [item.get(name, "") for name in ("text", "summary", "because")]
         for text in (*texts, *item.get("quotes", ())):
-            tokens = list_words(text).split()
-            grams = (" ".join(tokens[n : n + _COPIED]) for n in range(len(tokens) - _COPIED + 1))
-            copies = (x for x in grams if f" {x} " in prompt.texts and f" {x} " not in in_rubric)
-            if copied := next(copies, ""):
+            if copied := find_copied(text, prompt.texts, in_rubric):
                 yield f'"{copied}" stands in a run: say it in other words, or invent the quote'
+
+
+def find_copied(text: str, texts: str, allowed: str = "") -> str:
+    """Return the first six words in a row that ``texts`` have, and ``allowed`` has not; both as
+    :func:`list_words` gives them.
+    """
+    tokens = list_words(text).split()
+    grams = (" ".join(tokens[n : n + _COPIED]) for n in range(len(tokens) - _COPIED + 1))
+    return next((x for x in grams if f" {x} " in texts and f" {x} " not in allowed), "")
 
 
 def list_words(text: str) -> str:

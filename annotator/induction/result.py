@@ -1,0 +1,285 @@
+"""The result of an induction: codes, findings, batches, and which passed runs have the codes."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import read_bounded, write_file
+from annotator.induction.codebook import (
+    Codebook,
+    CodeDecision,
+    InducedCode,
+    OpenFinding,
+    read_codebook,
+)
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage
+from annotator.traces.clusters import (
+    DEFAULT_CLUSTER,
+    ClusterCounts,
+    find_cluster,
+    name_lone_cluster,
+)
+from validation import (
+    Estimate,
+    Interval,
+    compute_wilson_interval,
+    estimate_share_of_totals,
+    estimate_unseen,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped]
+
+FEWEST_PASSED = 5  # passed runs, to tell whether they have a code as often
+FILE = "induction.json"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The traces of a batch that were judged, their findings, and the codes that it added."""
+
+    traces: int
+    findings: int
+    new_codes: int
+
+
+@dataclass(frozen=True)
+class InductionRecord:
+    """The content of ``induction.json``: all but the codes and findings of ``codebook.json``.
+
+    Attributes:
+        settings: the model, and the options that decide the codes.
+        population: the readable traces by outcome, of which ``sampled`` were drawn.
+        unjudged: the sampled traces without a judgement, by status.
+        batches: those that were read; ``saturated``: the last one brought no new code.
+        merged: the codes of the grouping in each code; ``dropped``: why one is in none.
+        usage: all calls, and their cost; None: unknown.
+        finished: False: only the settings are there.
+    """
+
+    settings: Mapping[str, Any]
+    population: Mapping[str, int] = field(default_factory=dict)
+    sampled: int = 0
+    unreadable: int = 0
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+    batches: tuple[Batch, ...] = ()
+    saturated: bool = False
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    finished: bool = False
+
+    @property
+    def read(self) -> int:
+        """The traces that were judged."""
+        return sum(batch.traces for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class CodeShares:
+    """How many runs have a code: ``failed`` ones (and those of unknown outcome), and ``passed``.
+
+    ``difference``: failed minus passed; None: fewer than five passed runs were read.
+    """
+
+    code: InducedCode
+    failed: Interval
+    passed: Interval
+    difference: Estimate | None
+
+
+@dataclass(frozen=True)
+class Induction:
+    """Codes induced from traces, with their findings.
+
+    ``book`` has the codes after people's decisions.
+    """
+
+    folder: Path
+    book: Codebook
+    record: InductionRecord
+    decisions: tuple[CodeDecision, ...] = ()
+
+    @property
+    def codes(self) -> tuple[InducedCode, ...]:
+        """The codes, the most frequent first."""
+        return tuple(sorted(self.book.codes, key=lambda code: -len(code.findings)))
+
+    @property
+    def findings(self) -> tuple[OpenFinding, ...]:
+        """All findings, also those without a code."""
+        return self.book.findings
+
+    @property
+    def rubric(self) -> Rubric:
+        """All codes as a rubric, also those that passed runs have as often."""
+        return self.book.to_rubric()
+
+    @property
+    def log(self) -> tuple[dict[str, Any], ...]:
+        """How the codes came about, and people's decisions since: an entry each."""
+        record = self.record
+        return (
+            *({"action": "read", **asdict(batch)} for batch in record.batches),
+            *(
+                {"action": "write", "code": name, "merged": list(codes)}
+                for name, codes in record.merged.items()
+            ),
+            *(
+                {"action": "leave out", "code": name, "why": why}
+                for name, why in record.dropped.items()
+            ),
+            *(asdict(decision) for decision in self.decisions),
+        )
+
+    @cached_property
+    def unseen(self) -> Estimate:
+        """The chance that the next finding belongs to none of the codes; a finding without a code
+        counts as the only one of a code of its own.
+        """
+        counts = [len(code.findings) for code in self.book.codes]
+        return estimate_unseen([*counts, *(1 for _ in self.book.uncoded)])
+
+    @cached_property
+    def shares(self) -> tuple[CodeShares, ...]:
+        """The shares of the codes, the largest among failed runs first."""
+        shares = compare_passed(self.book, self.codes)
+        return tuple(sorted(shares, key=lambda each: -each.failed.k))
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a row for each finding: its trace, its code (None: none), name and quotes."""
+        import pandas as pd
+
+        coded = {name: code.id for code in self.book.codes for name in code.findings}
+        rows = [
+            {
+                "finding": each.id,
+                "trace_id": each.trace_id,
+                "passed": self.book.traces[each.trace_id].get("passed"),
+                "code": coded.get(each.id),
+                "name": each.name,
+                "rationale": each.rationale,
+                "quotes": [item.quote for item in each.evidence],
+                "sources": [item.source for item in each.evidence],
+            }
+            for each in self.findings
+        ]
+        columns = ["finding", "trace_id", "passed", "code", "name", "rationale"]
+        return pd.DataFrame(rows, columns=[*columns, "quotes", "sources"])
+
+
+def compare_passed(book: Codebook, codes: Sequence[InducedCode]) -> list[CodeShares]:
+    """Return the shares of codes among failed and among passed runs."""
+    sides = {False: ClusterCounts(), True: ClusterCounts()}
+    having = {code.id: set(book.list_traces(code)) for code in codes}
+    for trace_id, attributes in book.traces.items():
+        labels = [name for name, traces in having.items() if trace_id in traces]
+        cluster = find_cluster(attributes, DEFAULT_CLUSTER)
+        sides[attributes.get("passed") is True].add(cluster, labels)
+    passed_runs = sum(attributes.get("passed") is True for attributes in book.traces.values())
+    comparable = FEWEST_PASSED <= passed_runs < len(book.traces)
+    return [
+        CodeShares(
+            code,
+            _estimate_share(sides[False], code.id),
+            _estimate_share(sides[True], code.id),
+            _estimate_difference(book, having[code.id]) if comparable else None,
+        )
+        for code in codes
+    ]
+
+
+def _estimate_difference(book: Codebook, having: Collection[str]) -> Estimate:
+    """Return the share of failed runs with a code, minus that of passed ones."""
+    import numpy as np
+
+    from validation import SideTotals, estimate_clustered_difference
+
+    clusters = {
+        trace_id: find_cluster(attributes, DEFAULT_CLUSTER) or name_lone_cluster(trace_id)
+        for trace_id, attributes in book.traces.items()
+    }
+    sides = []
+    for passed in (False, True):
+        ids = [x for x, values in book.traces.items() if (values.get("passed") is True) == passed]
+        totals = Counter(clusters[x] for x in ids)
+        ones = Counter(clusters[x] for x in ids if x in having)
+        order = sorted(set(clusters.values()))
+        k, n = ([float(counts[name]) for name in order] for counts in (ones, totals))
+        sides.append(SideTotals(np.array(k), np.array(n)))
+    first, second = sides
+    return estimate_clustered_difference(first, second)
+
+
+def _estimate_share(clusters: ClusterCounts, label: str) -> Interval:
+    if not clusters.named:
+        return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
+    return estimate_share_of_totals(*clusters.totals(label))
+
+
+def is_in_passed(shares: CodeShares) -> bool:
+    """Whether passed runs have the code, and not significantly less often than failed ones."""
+    low = shares.difference.low if shares.difference else None
+    return bool(shares.passed.k) and low is not None and low <= 0
+
+
+_ADAPTER = TypeAdapter(InductionRecord)
+
+
+def write_record(record: InductionRecord, folder: Path) -> None:
+    """Write ``induction.json``."""
+    write_file(folder / FILE, _ADAPTER.dump_json(record, indent=1) + b"\n")
+
+
+def begin_record(folder: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
+    """Write the settings of an induction that begins, or compare them with those of its first part.
+
+    Raises:
+        AnnotatorError: an induction is there without ``resume``, or with other settings.
+    """
+    if not (folder / FILE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_record(InductionRecord(settings), folder)
+        return
+    if not resume:
+        raise AnnotatorError(
+            f"{folder}: an induction is there; go on with --resume, or name another --out"
+        )
+    before = read_record(folder).settings
+    for name, value in settings.items():
+        if before.get(name) != value:
+            raise AnnotatorError(
+                f"{folder} cannot be resumed: {name} was {before.get(name)!r}, and is now"
+                f" {value!r}; name another --out"
+            )
+
+
+def read_record(folder: Path) -> InductionRecord:
+    """Return the content of ``induction.json``; raises AnnotatorError if it cannot be read."""
+    try:
+        return _ADAPTER.validate_json(read_bounded(folder / FILE))
+    except OSError as error:
+        raise AnnotatorError(f"{folder}: no induction here: {error.strerror}") from error
+    except ValidationError as error:
+        raise AnnotatorError(f"{folder / FILE}: damaged: {error.errors()[0]['msg']}") from error
+
+
+def open_induction(folder: Path | str) -> Induction:
+    """Return the induction in a directory, after people's decisions.
+
+    Raises:
+        AnnotatorError: there is none, it is not finished, or a file is damaged.
+    """
+    folder = Path(folder)
+    record = read_record(folder)
+    if not record.finished:
+        raise AnnotatorError(f"{folder}: the induction is not finished; go on with --resume")
+    start, decisions = read_codebook(folder)
+    return Induction(folder, start.replay(decisions), record, decisions)

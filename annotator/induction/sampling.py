@@ -1,0 +1,108 @@
+"""The traces that an induction reads: a sample by outcome and task, in batches."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import sanitize_line
+from annotator.rubrics import Rubric
+from annotator.traces import Ignored, Trace, Traces
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster, name_lone_cluster
+
+_FEWEST = 5
+_FAILED_SHARE = 2 / 3
+
+
+@dataclass(frozen=True)
+class TraceSample:
+    """Trace ids in the order of reading, and the traces that they are from, by outcome.
+
+    ``unreadable``: traces that could not be read; ``first``: the first of them, with its reason.
+    """
+
+    trace_ids: tuple[str, ...]
+    population: Mapping[str, int]
+    unreadable: int = 0
+    first: str = ""
+
+    @property
+    def passed_over(self) -> int:
+        """The readable traces that are not in the sample."""
+        return sum(self.population.values()) - len(self.trace_ids)
+
+    def describe(self) -> str:
+        """Return how many traces are read, and how many are not, in one line."""
+        total = sum(self.population.values())
+        outcomes = ", ".join(f"{n} {name}" for name, n in sorted(self.population.items()))
+        text = f"{len(self.trace_ids)} of {total} traces ({outcomes})"
+        if self.passed_over:
+            text += f"; {self.passed_over} are not read: --sample {len(self.trace_ids)}"
+        if self.unreadable:
+            text += f"; {self.unreadable} cannot be read, for example {sanitize_line(self.first)}"
+        return text
+
+
+def sample_traces(
+    traces: Traces, rubric: Rubric, size: int, seed: int, *, failed_only: bool
+) -> TraceSample:
+    """Draw traces: two thirds failed ones if there are others, and one task after the other.
+
+    Raises:
+        AnnotatorError: fewer than five traces can be read.
+    """
+    tasks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    unreadable, first = 0, ""
+    for item in traces.find():
+        if isinstance(item, Ignored):
+            continue
+        if not isinstance(item, Trace):
+            unreadable, first = unreadable + 1, first or f"{item.path or item.id}: {item.reason}"
+            continue
+        outcome = name_outcome(item.outcome.passed)
+        if (failed_only and outcome == "passed") or rubric.excludes(item):
+            continue
+        if rubric.leaves_open(item) is None:
+            task = find_cluster(item.attributes, DEFAULT_CLUSTER) or name_lone_cluster(item.id)
+            tasks[outcome][task].append(item.id)
+    population = {name: sum(map(len, each.values())) for name, each in tasks.items()}
+    total = sum(population.values())
+    if total < _FEWEST:
+        where = ", ".join(traces.places) or "what was given"
+        which = "failed " if failed_only else ""
+        reason = f"; the first problem: {first}" if first else ""
+        raise AnnotatorError(
+            f"{where}: {total} {which}traces can be read, and an induction needs {_FEWEST}{reason}"
+        )
+    random = Random(seed)  # noqa: S311 - no secret
+    sizes = _divide(population, min(size, total))
+    places: list[tuple[float, str]] = []
+    for name in sorted(tasks):
+        order = _arrange(tasks[name], random)[: sizes[name]]
+        places += [((n + 0.5) / len(order), trace_id) for n, trace_id in enumerate(order)]
+    return TraceSample(tuple(x for _, x in sorted(places)), population, unreadable, first)
+
+
+def name_outcome(passed: bool | None) -> str:
+    """Return the name of an outcome."""
+    return "unknown" if passed is None else "passed" if passed else "failed"
+
+
+def _divide(population: Mapping[str, int], size: int) -> dict[str, int]:
+    """Return how many traces of each outcome to draw: ``size`` in all."""
+    failed, passed, unknown = (population.get(x, 0) for x in ("failed", "passed", "unknown"))
+    others = passed + unknown
+    from_failed = min(failed, max(round(size * _FAILED_SHARE), size - others))
+    of_passed = round((size - from_failed) * passed / others) if others else 0
+    return {"failed": from_failed, "passed": of_passed, "unknown": size - from_failed - of_passed}
+
+
+def _arrange(tasks: Mapping[str, Sequence[str]], random: Random) -> list[str]:
+    """Return trace ids, one of each task in turn; tasks and traces are in a random order."""
+    queues = [sorted(tasks[name]) for name in sorted(tasks)]
+    random.shuffle(queues)
+    for queue in queues:
+        random.shuffle(queue)
+    longest = max(map(len, queues))
+    return [queue[n] for n in range(longest) for queue in queues if n < len(queue)]

@@ -1,0 +1,163 @@
+"""An induction on one screen: the codes, and how many failed and passed runs have each."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
+from annotator.induction.codebook import InducedCode
+from annotator.induction.result import FEWEST_PASSED, CodeShares, Induction, is_in_passed
+from annotator.reports.digits import (
+    UNDEFINED,
+    describe_limits,
+    find_bar,
+    format_limits,
+    format_percent,
+)
+from annotator.reports.notes import select_notes
+from annotator.reports.table import Table
+
+_EXAMPLES = 3
+_RARE = 2  # runs; a code with fewer is rare
+
+
+def tabulate_induction(induction: Induction) -> Table:
+    """Return the codes as a table of 80 columns, with two notes in its brief form."""
+    shares = induction.shares
+    record = induction.record
+    cost = record.usage.cost_usd
+    spent = "cost unknown" if cost is None else f"${cost:.2f}"
+    has_passed = any(each.passed.n for each in shares)
+    header = ("code", "runs", "share", "95 % interval", *(("passed",) if has_passed else ()))
+    table = Table(
+        title=wrap_lines(" ".join(_summarize(induction))),
+        header=header if shares else (),
+        rows=[_write_row(each, has_passed=has_passed) for each in shares],
+        bars=[find_bar(each.failed) for each in shares],
+        notes=[*_list_notes(induction)],
+        lines=[*_show_examples(induction), f"{record.usage.calls:,} calls, {spent}."],
+        records=[_describe_code(each) for each in shares],
+    )
+    return replace(table, brief=replace(table, notes=select_notes(table.notes)))
+
+
+def describe_induction(induction: Induction) -> dict[str, Any]:
+    """Return the induction as JSON values."""
+    record = asdict(induction.record)
+    return {
+        **record,
+        "findings": len(induction.findings),
+        "uncoded": len(induction.book.uncoded),
+        "unseen": induction.unseen.as_dict(),
+        "codes": [_describe_code(each) for each in induction.shares],
+    }
+
+
+def _describe_code(shares: CodeShares) -> dict[str, Any]:
+    difference = shares.difference
+    return {
+        "code": shares.code.id,
+        "name": shares.code.name,
+        "definition": shares.code.definition,
+        "findings": len(shares.code.findings),
+        "failed": shares.failed.as_dict(),
+        "passed": shares.passed.as_dict(),
+        "difference": difference.as_dict() if difference else None,
+        "also_in_passed": is_in_passed(shares),
+        "accepted": shares.code.accepted,
+    }
+
+
+def _write_row(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
+    failed, passed = shares.failed, shares.passed
+    mark = " *" if is_in_passed(shares) else ""
+    return (
+        cut_middle(sanitize_line(shares.code.id, 60), 30) + mark,
+        f"{failed.k}/{failed.n}",
+        format_percent(failed),
+        format_limits(failed),
+        *((f"{passed.k}/{passed.n}" if passed.n else UNDEFINED,) if has_passed else ()),
+    )
+
+
+def _summarize(induction: Induction) -> Iterator[str]:
+    """Yield the result in a few sentences."""
+    record, codes = induction.record, induction.codes
+    outcomes = [traces.get("passed") for traces in induction.book.traces.values()]
+    names = ((False, "failed"), (True, "passed"), (None, "of unknown outcome"))
+    counts = ", ".join(f"{n} {name}" for value, name in names if (n := outcomes.count(value)))
+    findings = format_count(len(induction.findings), "finding")
+    yield f"{format_count(record.read, 'trace')} ({counts}): {findings}"
+    if not codes:
+        yield "and no code."
+        return
+    yield f"in {format_count(len(codes), 'code')};"
+    last = record.batches[-1]
+    new = format_count(last.new_codes, "new code") if last.new_codes else "no new code"
+    yield f"the last batch of {last.traces} brought {new}."
+
+
+def _list_notes(induction: Induction) -> Iterator[str]:
+    record, book, shares = induction.record, induction.book, induction.shares
+    passed = sum(traces.get("passed") is True for traces in book.traces.values())
+    if marked := [each.code for each in shares if is_in_passed(each)]:
+        yield (
+            f"* also in passed runs, not clearly less often: {_name(marked)}. Left out of"
+            " rubric.yaml unless a person accepts it (annotate view)."
+        )
+    elif shares and passed < FEWEST_PASSED:
+        runs = format_count(passed, "passed run")
+        yield (
+            f"False alarms are not known: {runs} read, and at least {FEWEST_PASSED} are needed to"
+            " tell whether passed runs have a code as often."
+        )
+    elif undecided := [
+        each.code
+        for each in shares
+        if each.passed.k and each.difference and each.difference.low is None
+    ]:
+        yield (
+            f"Not decided whether passed runs have it as often, there are too few tasks:"
+            f" {_name(undecided)}."
+        )
+    if record.unjudged:
+        counts = ", ".join(f"{n} {status}" for status, n in record.unjudged.items())
+        yield f"Without a judgement, and in no share: {counts}."
+    unseen = induction.unseen
+    if unseen.value is not None:
+        yield (
+            f"The chance that the next finding has none of these codes is"
+            f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings,"
+            f" {len(book.uncoded)} of them without a code."
+        )
+    if not record.saturated and record.batches and record.batches[-1].new_codes:
+        yield "The sample ended before a batch without a new code: a larger --sample may find more."
+    unknown = sum(traces.get("passed") is None for traces in book.traces.values())
+    if unknown:
+        runs = format_count(unknown, "run")
+        yield f"{runs} with an unknown outcome are counted with the failed ones."
+    if rare := [x.code for x in shares if x.failed.k + x.passed.k < _RARE]:
+        yield f"Found in one run only: {_name(rare)}."
+    if record.dropped:
+        names = ", ".join(record.dropped)
+        yield f"Left out, with a reason in induction.json: {names}."
+    population = sum(record.population.values())
+    if left := population - record.read - sum(record.unjudged.values()):
+        yield f"{left} of {population} traces were not read."
+
+
+def _name(codes: list[InducedCode]) -> str:
+    return ", ".join(sanitize_line(code.id, 60) for code in codes)
+
+
+def _show_examples(induction: Induction) -> Iterator[str]:
+    """Yield a finding of each of the most frequent codes, with its quote."""
+    for code in induction.codes[:_EXAMPLES]:
+        finding = induction.book.by_id[code.findings[0]] if code.findings else None
+        if finding:
+            yield wrap_line(
+                sanitize_line(f"{code.id}: {finding.trace_id}: {finding.rationale}", 400)
+            )
+            quote = finding.evidence[0]
+            yield f'  {sanitize_line(quote.source)}: "{sanitize_line(quote.quote, 160)}"'
+            yield ""

@@ -1,0 +1,346 @@
+"""`annotate induce`: runs with planted failures, and a model that names them, over HTTP."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import annotator
+from annotator.induction.inducer import load_open_rubric
+from annotator.induction.sampling import sample_traces
+from tests.conftest import set_model, write_run
+from tests.server import NOTHING, Reply, Request, Server
+from tests.stand_in import Coder
+
+# A planted failure: its word in the runs, and the name that the model gives it.
+NAMES = {
+    "secret": "kept a change of shared code secret",
+    "hasty": "called the work done without a check",
+    "vague": "left the shared interface open",
+}
+SENTENCE = "This one is {} to all of the others."
+EXAMPLE = {"quotes": ["Nobody heard of it."], "why": "It was not told to anybody."}
+
+
+def plant(folder: Path, marks: dict[int, str], *, runs: int = 40, passed: int = 10) -> Path:
+    """Write runs of ten tasks, of which each fourth or so passed; ``marks``: words by run."""
+    for n in range(runs):
+        words = [SENTENCE.format(mark) for mark in marks.get(n, "").split()]
+        text = " ".join([f"Letter {n} of the day.", *words])
+        talk = [("agent1", text), ("agent2", "Fine by me.")]
+        name = f"night/coop/shop_task/{n % 10}/f1_f{n + 2}"
+        write_run(folder / "logs" / name, talk, passed=n >= runs - passed)
+    return folder / "logs"
+
+
+class Reader(Coder):
+    """Finds the planted failures. ``changes``: by the step, a function that changes the first
+    answer.
+    """
+
+    def __init__(self, **changes: Callable[[dict[str, Any]], object]) -> None:
+        texts = {"evidence": "The letter.", "near_misses": "", **EXAMPLE}
+        super().__init__(
+            {
+                mark: {"name": name, "definition": f"An agent {name}.", **texts}
+                for mark, name in NAMES.items()
+            }
+        )
+        self.changes = changes
+        self.reasks: list[str] = []
+
+    def __call__(self, request: Request) -> Reply:
+        step = self.name_step(request)
+        reply = super().__call__(request)
+        if request.reask:
+            self.reasks.append(request.reask)
+        elif step in self.changes:
+            self.changes.pop(step)(reply.answer)
+        return reply
+
+    def look(self, request: Request) -> list[tuple[str, str, str, str]]:
+        text = request.part("message:1")
+        quotes = {mark: SENTENCE.format(mark) for mark in NAMES}
+        return [
+            (mark, "the letter says so.", "message:1", quote)
+            for mark, quote in quotes.items()
+            if quote in text
+        ]
+
+
+def induce(cli: Any, server: Server, *more: object) -> Any:
+    model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1, mode="json_schema"))
+    sizes = ("--sample", 40, "--batch-size", 20)
+    return cli("induce", "logs", *model, "--out", "out", *sizes, *more)
+
+
+# Of 30 failed and 10 passed runs: 12 and none; 4 and none; 6 and 3.
+MARKS = (
+    dict.fromkeys(range(12), "secret")
+    | dict.fromkeys((14, 17, 21, 28), "hasty")
+    | {n: "secret vague" if n < 12 else "vague" for n in (3, 8, 13, 19, 24, 26, 30, 34, 39)}
+)
+
+
+def result(name: str = "induction.json") -> Any:
+    return json.loads(Path("out", name).read_text())
+
+
+def test_planted_failures_become_codes(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 0, done.err
+    assert done.out.startswith("40 traces (30 failed, 10 passed): 25 findings in 3 codes;")
+    rows = {line.split()[0]: line.split() for line in done.raw.splitlines() if "/30" in line}
+    assert {name: (row[1], row[-2]) for name, row in rows.items() if name != "vague"} == {
+        "secret": ("12/30", "0/10"),
+        "hasty": ("4/30", "0/10"),
+    }
+    assert "6/30" in rows["vague"]
+    assert "3/10" in rows["vague"]
+    assert "also in passed runs, not clearly less often: vague." in done.out
+    assert [code.id for code in annotator.load_rubric("out/rubric.yaml").codes] == [
+        "secret",
+        "hasty",
+    ]
+    assert annotate_cli("rubric", "check", "out/rubric.yaml", "--strict").code == 0
+    assert result()["saturated"] is True
+
+
+def test_every_quote_is_at_its_place(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        assert induce(annotate_cli, server).code == 0
+    texts = {trace.id: trace for trace in annotator.load_traces("logs")}
+    for finding in result("codebook.json")["findings"]:
+        for item in finding["evidence"]:
+            text = texts[finding["trace_id"]].source(item["source"]).text
+            assert text[item["start"] : item["end"]] == item["quote"]
+
+
+def test_a_batch_without_a_new_code_ends_it(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, dict.fromkeys(range(40), "secret"))
+    with Server(Reader()) as server:
+        induce(annotate_cli, server, "--batch-size", 10)
+        assert len(server.seen) == 10 + 1 + 10 + 1 + 1 + 1
+        again = induce(annotate_cli, server, "--batch-size", 10, "--resume", "-v")
+        assert len(server.seen) == 24  # nothing is asked again
+    assert "20 of 40 traces were not read" in again.out
+    assert [batch["new_codes"] for batch in result()["batches"]] == [1, 0]
+    assert result()["saturated"]
+
+
+WRONG = {
+    "without a code": ("group", lambda x: x["assignments"].pop(), "without a code: findings"),
+    "twice": (
+        "group",
+        lambda x: x["assignments"].append({"finding": 1, "code": "other"}),
+        "with several codes: findings 1",
+    ),
+    "unknown code": (
+        "group",
+        lambda x: x["new_codes"].clear(),
+        "'secret' is no code of either list",
+    ),
+    "no id": (
+        "group",
+        lambda x: x["new_codes"][0].update(id="A code"),
+        "an id is lower_snake_case",
+    ),
+    "old code lost": (
+        "write",
+        lambda x: x["codes"][0].update(merged=[]),
+        "secret is in merged or dropped 0 times, not once",
+    ),
+    "old code twice": (
+        "write",
+        lambda x: x["dropped"].append({"id": "secret", "because": "odd"}),
+        "secret is in merged or dropped 2 times, not once",
+    ),
+    "copied": (
+        "write",
+        lambda x: x["codes"][0].update(quotes=["This one is secret to all of the others"]),
+        '"this one is secret to all" stands in a run',
+    ),
+    "equal texts": (
+        "write",
+        lambda x: x["codes"][0].update(definition=x["codes"][1]["definition"]),
+        "equal in definition",
+    ),
+    "not assigned": ("assign", lambda x: x["assignments"].clear(), "without a code: findings"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_answer_is_asked_again(annotate_cli, tmp_path: Path, case: str) -> None:
+    step, change, message = WRONG[case]
+    marks = {n: "secret hasty" if n % 2 else "secret" for n in range(6)}
+    plant(tmp_path, marks, runs=6, passed=0)
+    reader = Reader(**{step: change})
+    with Server(reader) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 0, done.err
+    assert any(message in reask for reask in reader.reasks), reader.reasks
+    assert "6 traces (6 failed): 9 findings in 2 codes" in done.out
+
+
+def test_a_stopped_induction_goes_on_where_it_stopped(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    reader = Reader()
+
+    refused = ["write"]
+
+    def answer(request: Request) -> Reply:
+        if reader.name_step(request) in refused:
+            return Reply(status=400, error={"message": "no"})
+        return reader(request)
+
+    with Server(answer) as server:
+        done = induce(annotate_cli, server)
+        assert done.code == 2
+        assert "codes: no usable answer" in done.err
+        assert not Path("out/codebook.json").exists()
+        again = induce(annotate_cli, server)
+        assert again.code == 2
+        assert "out: an induction is there; go on with --resume" in again.err
+        other = induce(annotate_cli, server, "--resume", "--seed", 1)
+        assert "out cannot be resumed: seed was 0, and is now 1" in other.err
+        refused.clear()
+        server.seen.clear()
+        done = induce(annotate_cli, server, "--resume")
+        assert [reader.name_step(request) for request in server.seen] == ["write", "assign"]
+    assert "25 findings in 3 codes" in done.out
+    assert result()["usage"]["calls"] == 40 + 2 + 2
+
+
+def test_the_budget_counts_all_calls(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    prices = ("--price-in", 10, "--price-out", 10)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server, *prices, "--max-cost", 0.001)
+        assert done.code == 3
+        assert "go on with --resume and a larger one" in done.err
+        done = induce(annotate_cli, server, *prices, "--max-cost", 100, "--resume")
+        assert done.code == 0, done.err
+        assert 0 < result()["usage"]["cost_usd"] < 100
+
+
+def test_requests_and_answers_in_files(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        stages, more = [], ()
+        for n in range(9):
+            done = induce(annotate_cli, server, "--batch-file", f"{n}.jsonl", *more)
+            assert done.code == 0, done.err
+            if done.out:
+                break
+            assert "when answered, go on with the same command and --resume" in done.err
+            lines = [json.loads(line) for line in Path(f"{n}.jsonl").read_text().splitlines()]
+            stages.append(len(lines))
+            with Path(f"{n}.results.jsonl").open("w") as file:
+                for line in lines:
+                    code, body = server.item(line["body"])
+                    response = {"status_code": code, "body": body}
+                    answer = {"custom_id": line["custom_id"], "response": response}
+                    file.write(json.dumps(answer) + "\n")
+            more = ("--resume", "--batch-results", f"{n}.results.jsonl")
+        assert stages == [20, 1, 20, 1, 1, 1]
+        assert done.out.startswith("40 traces (30 failed, 10 passed): 25 findings in 3 codes;")
+
+
+def test_a_dry_run_calls_and_writes_nothing(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server, "--batch-size", 10, "--dry-run")
+        assert done.code == 0
+        assert server.seen == []
+    # 20 traces, two groupings, the codes, one assignment; or 40, four, the codes, two.
+    assert "24 to 47 calls" in done.out
+    assert not Path("out").exists()
+
+
+REFUSED = {
+    "no model": ((), "an induction asks a model: name it with --model"),
+    "rules": (("--judge", "rules"), "an induction asks a model: name it with --model"),
+    "samples": (("--model", "m", "--samples", 3), "asks one model, once a trace"),
+    "two models": (("--model", "m", "--model", "n"), "asks one model, once a trace"),
+    "critic": (("--model", "m", "--critic"), "asks one model, once a trace"),
+    "batch": (("--model", "m", "--batch"), "use --batch-file"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(annotate_cli, tmp_path: Path, monkeypatch, case: str) -> None:
+    plant(tmp_path, MARKS, runs=6)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    options, message = REFUSED[case]
+    done = annotate_cli("induce", "logs", "--out", "out", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("out").exists()
+
+
+def test_too_few_traces_are_refused(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, {}, runs=9, passed=5)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server, "--failed-only")
+        assert done.code == 2
+        assert "4 failed traces can be read, and an induction needs 5" in done.err
+        done = induce(annotate_cli, server)
+        assert done.code == 0
+        assert "9 traces (4 failed, 5 passed): 0 findings and no code." in done.out
+
+
+@pytest.mark.parametrize(
+    ("runs", "passed", "size", "failed"),
+    [
+        pytest.param(30, 15, 12, 8, id="two-thirds-failed"),
+        pytest.param(30, 26, 12, 4, id="too-few-failed"),
+        pytest.param(30, 2, 12, 10, id="too-few-passed"),
+        pytest.param(30, 0, 12, 12, id="none-passed"),
+        pytest.param(10, 5, 60, 5, id="all"),
+    ],
+)
+def test_the_sample_is_by_outcome_and_task(
+    tmp_path: Path, runs: int, passed: int, size: int, failed: int
+) -> None:
+    traces = annotator.load_traces(plant(tmp_path, {}, runs=runs, passed=passed))
+    outcomes = {trace.id: trace.outcome.passed for trace in traces}
+    rubric = load_open_rubric()
+    first, second, other = (
+        sample_traces(traces, rubric, size, seed, failed_only=False).trace_ids for seed in (0, 0, 1)
+    )
+    assert first == second
+    assert other != first
+    assert len(set(first)) == min(size, runs)
+    assert sum(outcomes[x] is False for x in first) == failed
+    tasks = [x.split("/")[3] for x in first if outcomes[x] is False]
+    assert len(set(tasks)) == min(len(tasks), len({x.split("/")[3] for x in outcomes}))
+
+
+def test_the_python_api(tmp_path: Path) -> None:
+    traces = plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        model = {"model": "m", "base_url": server.url, "mode": "json_schema"}
+        induction = annotator.induce(traces, model, sample=40, seed=2)
+        assert [code.id for code in induction.codes] == ["secret", "vague", "hasty"]
+        assert [code.id for code in induction.rubric.codes] == ["secret", "hasty", "vague"]
+        assert len(induction.findings) == len(induction.to_pandas()) == 25
+        assert induction.unseen.value == 0
+        assert [entry["action"] for entry in induction.log] == ["read"] * 2 + ["write"] * 3
+        opened = annotator.open_induction(induction.folder)
+        assert opened.shares == induction.shares
+
+
+def test_a_rubric_whose_code_repeats_takes_no_votes(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, {}, runs=2)
+    rubric = Path(annotator.__file__).parent / "induction" / "open.yaml"
+    with Server(lambda request: NOTHING) as server:
+        model = ("--model", "m", "--base-url", server.url)
+        for option in (("--samples", 3), ("--critic",)):
+            done = annotate_cli("run", "logs", "--rubric", rubric, *model, *option)
+            assert done.code == 2
+            assert "can be neither voted on nor checked by a critic" in done.err
