@@ -100,6 +100,7 @@ class Inducer:
         codes: list[FoundCode] = []
         grouped: dict[str, list[OpenFinding]] = {OTHER: []}
         batches: list[Batch] = []
+        batch_of: dict[str, int] = {}
         saturated = False
         for end in range(size, len(ids) + size, size):
             run = await self._code_openly(ids[:end], command)
@@ -108,6 +109,7 @@ class Inducer:
             before = len(codes)
             await self._group(len(batches) + 1, new, codes, grouped)
             batches.append(Batch(len(judged), len(new), len(codes) - before))
+            batch_of |= {annotation.trace_id: len(batches) - 1 for annotation in judged}
             if saturated := bool(batches[:-1] and judged and len(codes) == before):
                 break
         annotations = _list_judged(run)
@@ -123,6 +125,10 @@ class Inducer:
         if codes:
             written = await self._write_codes(codes, grouped)
             book = await self._assign(book, written)
+            first = Counter(
+                min(batch_of[x] for x in book.list_traces(code)) for code in book.codes
+            )
+            batches = [replace(each, codes=first[n]) for n, each in enumerate(batches)]
         totals = run.manifest.totals
         of_run = {name: totals[name] for name in Usage.__slots__ if name in totals}
         record = InductionRecord(

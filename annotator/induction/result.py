@@ -43,11 +43,16 @@ FILE = "induction.json"
 
 @dataclass(frozen=True)
 class Batch:
-    """The traces of a batch that were judged, their findings, and the codes that it added."""
+    """The traces of a batch that were judged, and their findings.
+
+    ``new_codes``: those that it added when its findings were grouped; ``codes``: the final codes
+    that no batch before it has.
+    """
 
     traces: int
     findings: int
     new_codes: int
+    codes: int = 0
 
 
 @dataclass(frozen=True)

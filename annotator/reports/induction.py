@@ -91,10 +91,15 @@ def _summarize(induction: Induction) -> Iterator[str]:
     if not codes:
         yield "and no code."
         return
-    yield f"in {format_count(len(codes), 'code')};"
     last = record.batches[-1]
-    new = format_count(last.new_codes, "new code") if last.new_codes else "no new code"
-    yield f"the last batch of {last.traces} brought {new}."
+    new = f"{last.codes} of them" if last.codes else "no new one"
+    yield f"in {format_count(len(codes), 'code')}; the last batch of {last.traces} brought {new}."
+    first = induction.shares[0]
+    if first.failed.k and first.failed.value is not None:
+        yield (
+            f"Most common: {sanitize_line(first.code.id, 60)}, {format_percent(first.failed)} % of"
+            f" failed runs{describe_limits(first.failed)}."
+        )
 
 
 def _list_notes(induction: Induction) -> Iterator[str]:
@@ -126,11 +131,12 @@ def _list_notes(induction: Induction) -> Iterator[str]:
     unseen = induction.unseen
     if unseen.value is not None:
         yield (
-            f"The chance that the next finding has none of these codes is"
+            f"The chance that the next finding has none of these codes is at least about"
             f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings,"
-            f" {len(book.uncoded)} of them without a code."
+            f" {len(book.uncoded)} of them without a code. The codes were written to fit these"
+            " findings."
         )
-    if not record.saturated and record.batches and record.batches[-1].new_codes:
+    if not record.saturated and record.batches and record.batches[-1].codes:
         yield "The sample ended before a batch without a new code: a larger --sample may find more."
     unknown = sum(traces.get("passed") is None for traces in book.traces.values())
     if unknown:

@@ -237,7 +237,7 @@ def test_requests_and_answers_in_files(annotate_cli, tmp_path: Path) -> None:
             assert done.code == 0, done.err
             if done.out:
                 break
-            assert "when answered, go on with the same command and --resume" in done.err
+            assert "when answered, the same command with --resume" in done.err
             lines = [json.loads(line) for line in Path(f"{n}.jsonl").read_text().splitlines()]
             stages.append(len(lines))
             with Path(f"{n}.results.jsonl").open("w") as file:
