@@ -26,7 +26,7 @@ from annotator.induction.calls import (
     render_codes,
     render_grouping,
 )
-from annotator.induction.codebook import Codebook, OpenFinding, read_codebook, save_codebook
+from annotator.induction.codebook import Codebook, OpenFinding, save_codebook
 from annotator.induction.result import (
     Batch,
     Induction,
@@ -34,6 +34,7 @@ from annotator.induction.result import (
     begin_record,
     compare_passed,
     is_in_passed,
+    open_induction,
     write_record,
 )
 from annotator.induction.sampling import TraceSample
@@ -104,7 +105,9 @@ class Inducer:
         saturated = False
         for end in range(size, len(ids) + size, size):
             run = await self._code_openly(ids[:end], command)
-            judged = [x for x in _list_judged(run) if x.trace_id in set(ids[end - size : end])]
+            # A trace that failed is judged again, and may come with a later batch.
+            annotations = _list_judged(run, ids[:end])
+            judged = [each for each in annotations if each.trace_id not in batch_of]
             new = [finding for each in judged for finding in list_findings(each)]
             before = len(codes)
             await self._group(len(batches) + 1, new, codes, grouped)
@@ -112,7 +115,7 @@ class Inducer:
             batch_of |= {annotation.trace_id: len(batches) - 1 for annotation in judged}
             if saturated := bool(batches[:-1] and judged and len(codes) == before):
                 break
-        annotations = _list_judged(run)
+        statuses = Counter(x.status for x in run.annotations() if x.trace_id in ids[:end])
         findings = tuple(x for annotation in annotations for x in list_findings(annotation))
         book = Codebook(
             "Induced codes",
@@ -136,7 +139,7 @@ class Inducer:
             population=self.sample.population,
             sampled=len(ids),
             unreadable=self.sample.unreadable,
-            unjudged={x: n for x in ("undecided", "failed") if (n := int(totals[x] or 0))},
+            unjudged={x: n for x in ("undecided", "failed") if (n := statuses[x])},
             batches=tuple(batches),
             saturated=saturated,
             merged={code.id: code.merged for code in written.codes},
@@ -147,7 +150,7 @@ class Inducer:
         folder = self.trial.folder
         save_codebook(book, folder)
         write_record(record, folder)
-        return Induction(folder, book, record, read_codebook(folder)[1])
+        return open_induction(folder)
 
     def forecast(self) -> Forecast:
         """Return the expected usage, without calls: of two batches, and of all."""
@@ -256,10 +259,10 @@ class Inducer:
             for n, each in enumerate(calls, 1)
         }
         answers = await self._ask(prompts, Assignment, read_assignment)
-        codes = [code for answer in answers for code in answer.codes]
         return {
-            each.id: None if code == NONE else code
-            for each, code in zip(findings, codes, strict=True)
+            finding.id: None if code == NONE else code
+            for each, answer in zip(calls, answers, strict=True)
+            for finding, code in zip(each, answer.codes, strict=True)
         }
 
     async def _ask(
@@ -313,9 +316,11 @@ def list_findings(annotation: Annotation) -> list[OpenFinding]:
     return findings
 
 
-def _list_judged(run: Run) -> list[Annotation]:
-    """Return the judged traces of a run, by their ids."""
-    judged = (x for x in run.annotations() if x.status in ("labelled", "none"))
+def _list_judged(run: Run, trace_ids: Sequence[str]) -> list[Annotation]:
+    """Return the judged ones of some traces of a run, by their ids."""
+    judged = (
+        x for x in run.annotations() if x.status in ("labelled", "none") and x.trace_id in trace_ids
+    )
     return sorted(judged, key=lambda annotation: annotation.trace_id)
 
 

@@ -16,7 +16,8 @@ from annotator.induction.codebook import (
     CodeDecision,
     InducedCode,
     OpenFinding,
-    read_codebook,
+    open_codebook,
+    read_decisions,
 )
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
@@ -286,5 +287,4 @@ def open_induction(folder: Path | str) -> Induction:
     record = read_record(folder)
     if not record.finished:
         raise AnnotatorError(f"{folder}: the induction is not finished; go on with --resume")
-    start, decisions = read_codebook(folder)
-    return Induction(folder, start.replay(decisions), record, decisions)
+    return Induction(folder, open_codebook(folder), record, read_decisions(folder))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import annotator
+from annotator.induction.codebook import CodeDecision, decide
 from annotator.induction.inducer import load_open_rubric
 from annotator.induction.sampling import sample_traces
 from tests.conftest import set_model, write_run
@@ -344,3 +345,45 @@ def test_a_rubric_whose_code_repeats_takes_no_votes(annotate_cli, tmp_path: Path
             done = annotate_cli("run", "logs", "--rubric", rubric, *model, *option)
             assert done.code == 2
             assert "can be neither voted on nor checked by a critic" in done.err
+
+
+def test_findings_of_several_calls_keep_their_codes(annotate_cli, tmp_path: Path) -> None:
+    marks = {n: "secret" if n % 5 else "secret hasty vague" for n in range(100)}
+    plant(tmp_path, marks, runs=100, passed=0)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server, "--sample", 100, "--batch-size", 60)
+    assert done.code == 0, done.err
+    book = annotator.open_induction("out").book
+    assert len(book.findings) == 140
+    for code in book.codes:
+        assert {book.by_id[name].name for name in code.findings} == {NAMES[code.id]}
+
+
+def test_a_trace_that_failed_is_read_with_the_next_batch(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, dict.fromkeys(range(40), "secret"))
+    reader = Reader()
+    failing = ["Letter"]
+
+    def answer(request: Request) -> Reply:
+        if reader.name_step(request) == "read" and failing:
+            failing.pop()
+            return Reply(status=400, error={"message": "no"})
+        return reader(request)
+
+    with Server(answer) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 0, done.err
+    assert done.out.startswith("40 traces (30 failed, 10 passed): 40 findings in 1 code;")
+    assert [batch["traces"] for batch in result()["batches"]] == [19, 21]
+    assert result()["unjudged"] == {}
+
+
+def test_a_resumed_induction_keeps_decisions(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    with Server(Reader()) as server:
+        induce(annotate_cli, server)
+        decide(Path("out"), CodeDecision("merge", ("secret", "hasty")))
+        done = induce(annotate_cli, server, "--resume")
+    assert done.code == 0, done.err
+    assert "25 findings in 2 codes" in done.out
+    assert "16/30" in done.out
