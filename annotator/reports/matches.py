@@ -159,7 +159,7 @@ def read_codebook(book: Codebook, name: str, cluster: Sequence[str]) -> CodedTra
 
 
 def match_codes(first: CodedTraces, second: CodedTraces) -> RubricMatch:
-    """Match the codes of two sides one to one, so that the sum of their kappas is largest.
+    """Match the codes of two sides one to one, so that the sum of the kappas is largest.
 
     Raises:
         AnnotatorError: no trace was judged by both.
@@ -224,7 +224,10 @@ def _assign(pairs: Sequence[Sequence[CodeMatch]]) -> list[tuple[int, int]]:
         return []
     from scipy.optimize import linear_sum_assignment
 
-    gains = [[max(match.kappa.value or 0, 0) for match in row] for row in pairs]
+    gains = [
+        [(match.kappa.value or 0) if match.verdict != "none" else 0 for match in row]
+        for row in pairs
+    ]
     rows, columns = linear_sum_assignment(gains, maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
 

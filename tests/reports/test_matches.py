@@ -144,3 +144,18 @@ def test_codes_that_a_judge_has_no_rule_for_are_named(annotate_cli, folders, tmp
     out = annotate_cli("rubric", "diff", some, folders[1]).out
     assert f"{some}: the judge has no rule for b, d." in out
     assert "Only in A: 0, only in B: 1." in out
+
+
+def test_pairs_that_do_not_match_take_no_code_from_one_that_does():
+    # By hand: a and p are both in 10 traces, and either alone in 8: kappa = .255 / .455. a and q
+    # in 8 and 12, b and p in 7 and 12: kappa .34 and .32, together more, with intervals around 0.
+    first = {"a": range(14), "b": [1, 2, 3, 5, 6, 20, 22, 27, 31, 33, 34, 36]}
+    second = {
+        "p": [*range(10), *range(20, 24)],
+        "q": [1, 3, *range(7, 13), 24, 26, 30, 31, 34, 35],
+    }
+    result = an.match_codes(make_codebook(first), make_codebook(second))
+    [match] = result.matches
+    assert (match.first, match.second, match.verdict) == ("a", "p", "match")
+    assert match.kappa.value == pytest.approx(0.255 / 0.455)
+    assert [code.nearest.second for code in result.only_first] == ["p"]
