@@ -68,11 +68,11 @@ class WrittenCode:
     why: str
     merged: tuple[str, ...]
 
-    def make_code(self, findings: Sequence[str] = (), *, in_passed: bool = False) -> InducedCode:
+    def make_code(self, findings: Sequence[str] = ()) -> InducedCode:
         """Return the code of a codebook, with the ids of its findings."""
         texts = (self.id, self.name, self.definition, self.evidence, self.near_misses)
         example = Example(quotes=self.quotes, why=self.why)
-        return InducedCode(*texts, example, tuple(findings), in_passed=in_passed)
+        return InducedCode(*texts, example, tuple(findings))
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,15 @@ class Codebook:
             raise AnnotatorError(f"{decision.action}: this changes nothing")
         if changed.codes:
             changed.to_rubric()
-        return changed
+        return changed.compare_passed()
+
+    def compare_passed(self) -> "Codebook":
+        """Return the codebook with ``in_passed`` of each code by the findings that it has."""
+        from annotator.induction.passed import compare_passed, is_in_passed
+
+        shares = compare_passed(self, self.codes)
+        codes = (replace(each.code, in_passed=is_in_passed(each)) for each in shares)
+        return replace(self, codes=tuple(codes))
 
     def replay(self, decisions: Sequence[CodeDecision]) -> "Codebook":
         """Return the codebook after all decisions that stand.

@@ -32,8 +32,6 @@ from annotator.induction.result import (
     Induction,
     InductionRecord,
     begin_record,
-    compare_passed,
-    is_in_passed,
     open_induction,
     write_record,
 )
@@ -128,9 +126,7 @@ class Inducer:
         if codes:
             written = await self._write_codes(codes, grouped)
             book = await self._assign(book, written)
-            first = Counter(
-                min(batch_of[x] for x in book.list_traces(code)) for code in book.codes
-            )
+            first = Counter(min(batch_of[x] for x in book.list_traces(code)) for code in book.codes)
             batches = [replace(each, codes=first[n]) for n, each in enumerate(batches)]
         totals = run.manifest.totals
         of_run = {name: totals[name] for name in Usage.__slots__ if name in totals}
@@ -240,11 +236,7 @@ class Inducer:
                 codes.append(code.make_code(findings))
             else:
                 self.notice(f"{code.id} got no finding, and is left out")
-        book = replace(book, codes=tuple(codes))
-        marked = {x.code.id for x in compare_passed(book, codes) if is_in_passed(x)}
-        return replace(
-            book, codes=tuple(replace(code, in_passed=code.id in marked) for code in codes)
-        )
+        return replace(book, codes=tuple(codes)).compare_passed()
 
     async def assign(
         self, findings: Sequence[OpenFinding], rubric: Rubric

@@ -6,7 +6,8 @@ from typing import Any
 
 from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.induction.codebook import InducedCode
-from annotator.induction.result import FEWEST_PASSED, CodeShares, Induction, is_in_passed
+from annotator.induction.passed import FEWEST_PASSED, CodeShares
+from annotator.induction.result import Induction
 from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
@@ -63,14 +64,14 @@ def _describe_code(shares: CodeShares) -> dict[str, Any]:
         "failed": shares.failed.as_dict(),
         "passed": shares.passed.as_dict(),
         "difference": difference.as_dict() if difference else None,
-        "also_in_passed": is_in_passed(shares),
+        "also_in_passed": shares.code.in_passed,
         "accepted": shares.code.accepted,
     }
 
 
 def _write_row(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
     failed, passed = shares.failed, shares.passed
-    mark = " *" if is_in_passed(shares) else ""
+    mark = " *" if shares.code.in_passed else ""
     return (
         cut_middle(sanitize_line(shares.code.id, 60), 30) + mark,
         f"{failed.k}/{failed.n}",
@@ -105,7 +106,7 @@ def _summarize(induction: Induction) -> Iterator[str]:
 def _list_notes(induction: Induction) -> Iterator[str]:
     record, book, shares = induction.record, induction.book, induction.shares
     passed = sum(traces.get("passed") is True for traces in book.traces.values())
-    if marked := [each.code for each in shares if is_in_passed(each)]:
+    if marked := [each.code for each in shares if each.code.in_passed]:
         yield (
             f"* also in passed runs, not clearly less often: {_name(marked)}. Left out of"
             " rubric.yaml unless a person accepts it (annotate view)."

@@ -229,3 +229,25 @@ def test_a_codebook_that_was_decided_about_is_not_replaced(folder, tmp_path):
 def test_a_folder_without_a_codebook_is_named(tmp_path):
     with pytest.raises(AnnotatorError, match="no codebook here"):
         open_codebook(tmp_path)
+
+
+def test_a_decision_changes_which_codes_passed_runs_have(tmp_path):
+    names = [f"{side}{n}" for side in ("failed", "passed") for n in range(10)]
+    having = [name for name in names if int(name[-1]) < 8]
+    book = Codebook(
+        title="T",
+        source="S",
+        codes=(replace(make_code("a", *having), in_passed=True),),
+        findings=tuple(OpenFinding(name, name, name, "because", ()) for name in names),
+        traces={name: {"passed": name[:6] == "passed", "task": name[-1]} for name in names},
+    )
+    save_codebook(book, tmp_path)
+    assert not (tmp_path / "rubric.yaml").exists()
+    split = CodeDecision("split", ("a",), tuple(x for x in having if x[0] == "p"), **TEXTS)
+    assert [(x.id, x.in_passed) for x in decide(tmp_path, split).codes] == [
+        ("a", False),
+        ("d", True),
+    ]
+    assert load_rubric(str(tmp_path / "rubric.yaml")).scheme().ids == ("a",)
+    [merged] = decide(tmp_path, CodeDecision("merge", ("a", "d"))).codes
+    assert merged.in_passed
