@@ -78,9 +78,8 @@ def command(
     verified quotes. It sorts its findings into codes until a batch brings no new one, writes the
     codes of a rubric, and assigns all findings to them.
 
-    Exit codes: 0 done, or a stage waits for answers in files; 1 almost all of the last traces
-    failed; 2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130
-    interrupted.
+    Exit codes: 0 done, or a stage waits for answers in files; 1 traces failed, or none was judged;
+    2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
     load_keys()
     passed = {name: options.pop(name) for name in (*_PASSED, *_LIMITS)}
@@ -113,3 +112,5 @@ def command(
     if (rubric := out / "rubric.yaml").exists():
         model_name = induction.record.settings["model"]
         say_next("run", *name_sources(traces), "--rubric", rubric, "--model", model_name)
+    if "failed" in induction.record.unjudged or not induction.record.read:
+        raise SystemExit(1)

@@ -341,10 +341,11 @@ def open_codebook(folder: Path) -> Codebook:
     Raises:
         AnnotatorError: as :func:`read_codebook`, or the decisions are about another codebook.
     """
-    return _replay(*read_codebook(folder), folder)
+    return replay_log(*read_codebook(folder), folder)
 
 
-def _replay(book: Codebook, decisions: Sequence[CodeDecision], folder: Path) -> Codebook:
+def replay_log(book: Codebook, decisions: Sequence[CodeDecision], folder: Path) -> Codebook:
+    """Return the codebook of a folder after decisions; raises as :func:`open_codebook`."""
     try:
         return book.replay(decisions)
     except AnnotatorError as error:
@@ -361,7 +362,7 @@ def decide(folder: Path, decision: CodeDecision) -> Codebook:
     with LineLog(folder / _LOG, private=True) as log:
         log.cut_torn()
         start, decisions = read_codebook(folder)
-        book = _replay(start, decisions, folder)
+        book = replay_log(start, decisions, folder)
         if decision.action == "undo":
             book = start.replay((*decisions, decision))
         else:

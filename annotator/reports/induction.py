@@ -88,7 +88,7 @@ def _summarize(induction: Induction) -> Iterator[str]:
     names = ((False, "failed"), (True, "passed"), (None, "of unknown outcome"))
     counts = ", ".join(f"{n} {name}" for value, name in names if (n := outcomes.count(value)))
     findings = format_count(len(induction.findings), "finding")
-    yield f"{format_count(record.read, 'trace')} ({counts}): {findings}"
+    yield f"{format_count(record.read, 'trace')}{counts and f' ({counts})'}: {findings}"
     if not codes:
         yield "and no code."
         return
@@ -99,7 +99,7 @@ def _summarize(induction: Induction) -> Iterator[str]:
     if first.failed.k and first.failed.value is not None:
         yield (
             f"Most common: {sanitize_line(first.code.id, 60)}, {format_percent(first.failed)} % of"
-            f" failed runs{describe_limits(first.failed)}."
+            f" {'failed runs' if False in outcomes else 'runs'}{describe_limits(first.failed)}."
         )
 
 
@@ -128,7 +128,8 @@ def _list_notes(induction: Induction) -> Iterator[str]:
         )
     if record.unjudged:
         counts = ", ".join(f"{n} {status}" for status, n in record.unjudged.items())
-        yield f"Without a judgement, and in no share: {counts}."
+        again = " --resume reads failed ones again." if "failed" in record.unjudged else ""
+        yield f"Without a judgement, and in no share: {counts}.{again}"
     unseen = induction.unseen
     if unseen.value is not None:
         yield (

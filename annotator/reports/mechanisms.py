@@ -136,9 +136,9 @@ def find_mechanisms(run: Run, code: str, rubric: str | None, cluster: Sequence[s
     mechanisms = []
     for number, group in enumerate(groups):
         central = space.sort(group, members[number])
-        quote = central[0].evidence[0].quote if central[0].evidence else central[0].rationale
+        name = _shorten(central[0].evidence[0].quote)
         share = compute_share(counts, number)
-        mechanisms.append(Mechanism(_shorten(quote), "", tuple(central), share))
+        mechanisms.append(Mechanism(name, "", tuple(central), share))
     [name] = [each.name for each in scheme.codes if each.id == code]
     mechanisms.sort(key=lambda group: (-group.share.k, -len(group.findings)))
     return Mechanisms(

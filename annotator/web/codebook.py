@@ -19,6 +19,7 @@ from annotator.induction.codebook import (
     has_torn_decision,
     read_codebook,
     read_decisions,
+    replay_log,
 )
 from annotator.runs.run import is_run, open_run
 from annotator.web.assets import SCRIPTS
@@ -53,7 +54,7 @@ class _CodebookPage:
     def describe(self, _: Request | None = None) -> dict[str, Any]:
         """Return the codebook after all decisions."""
         book, decisions = read_codebook(self._folder)
-        return self._describe_state(book.replay(decisions), decisions) | {
+        return self._describe_state(replay_log(book, decisions, self._folder), decisions) | {
             "title": book.title,
             "source": book.source,
             "traces": {name: values.get("passed") for name, values in book.traces.items()},

@@ -387,3 +387,42 @@ def test_a_resumed_induction_keeps_decisions(annotate_cli, tmp_path: Path) -> No
     assert done.code == 0, done.err
     assert "25 findings in 2 codes" in done.out
     assert "16/30" in done.out
+
+
+def test_a_failed_trace_is_in_no_share_and_in_the_exit_code(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, dict.fromkeys(range(8), "secret"), runs=8, passed=0)
+    reader = Reader()
+
+    def answer(request: Request) -> Reply:
+        if reader.name_step(request) == "read" and "Letter 3 " in request.user:
+            return Reply(status=400, error={"message": "no"})
+        return reader(request)
+
+    with Server(answer) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 1
+    assert done.out.startswith("7 traces (7 failed): 7 findings in 1 code;")
+    assert "Without a judgement, and in no share: 1 failed." in done.out
+
+
+def test_an_induction_without_a_judged_trace_says_so(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, {}, runs=6, passed=0)
+    reader = Reader()
+    reader.look = lambda request: [("secret", "so.", "message:1", "Nobody ever said this.")]
+    with Server(reader) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 1
+    assert done.out.startswith("0 traces: 0 findings and no code.")
+    assert "Without a judgement, and in no share: 6 undecided." in done.out
+
+
+def test_shares_of_runs_without_an_outcome_are_not_of_failed_ones(
+    annotate_cli, tmp_path: Path
+) -> None:
+    for n in range(6):
+        talk = [("agent1", SENTENCE.format("secret")), ("agent2", "Fine by me.")]
+        write_run(tmp_path / f"logs/night/coop/shop_task/{n}/f1_f2", talk, passed=None)
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server)
+    assert "6 traces (6 of unknown outcome)" in done.out
+    assert "Most common: secret, 100.0 % of runs" in done.out

@@ -104,7 +104,7 @@ def _list_notes(result: RubricMatch) -> Iterator[str]:
     if result.tasks is None:
         yield Note("Intervals treat traces as independent: no trace names a task.", "independent")
     yield Note(
-        "quotes: findings of A whose quotes overlap a quote of B's code in the same trace.",
+        "quotes: traces with A's code in which a quote of it overlaps one of B's code.",
         "quotes",
     )
     yield from result.notes

@@ -77,9 +77,6 @@ def _show_group(number: int, group: Mechanism) -> Iterator[str]:
         yield wrap_line(f"  {sanitize_line(text, 300)}", "  ")
     for finding in group.findings[:_QUOTES]:
         trace = sanitize_line(finding.trace_id, 1000)
-        if not finding.evidence:
-            yield f"    {trace}"
-            continue
         source = sanitize_line(finding.evidence[0].source, 30)
         yield f"    {trace}  {source}"
         yield f'      "{sanitize_line(finding.evidence[0].quote, WIDTH - 8)}"'
@@ -114,7 +111,7 @@ def _list_notes(result: Mechanisms) -> Iterator[str]:
 
 def _make_record(result: Mechanisms, number: int, group: Mechanism) -> Record:
     about = {name: getattr(result, name) for name in ("run", "rubric", "code", "named_by")}
-    first = [(x.trace_id, x.evidence[0]) for x in group.findings[:_QUOTES] if x.evidence]
+    first = [(x.trace_id, x.evidence[0]) for x in group.findings[:_QUOTES]]
     return {
         **about,
         "group": number,
