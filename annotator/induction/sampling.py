@@ -19,7 +19,8 @@ _FAILED_SHARE = 2 / 3
 class TraceSample:
     """Trace ids in the order of reading, and the traces that they are from, by outcome.
 
-    ``unreadable``: traces that could not be read; ``first``: the first of them, with its reason.
+    ``unreadable``: traces that cannot be read, or that no judge can judge; ``first``: the first of
+    them, with its reason.
     """
 
     trace_ids: tuple[str, ...]
@@ -40,7 +41,7 @@ class TraceSample:
         if self.passed_over:
             text += f"; {self.passed_over} are not read: --sample {len(self.trace_ids)}"
         if self.unreadable:
-            text += f"; {self.unreadable} cannot be read, for example {sanitize_line(self.first)}"
+            text += f"; {self.unreadable} cannot be judged, for example {sanitize_line(self.first)}"
         return text
 
 
@@ -61,11 +62,13 @@ def sample_traces(
             unreadable, first = unreadable + 1, first or f"{item.path or item.id}: {item.reason}"
             continue
         outcome = name_outcome(item.outcome.passed)
-        if (failed_only and outcome == "passed") or rubric.excludes(item):
+        if failed_only and outcome == "passed":
             continue
-        if rubric.leaves_open(item) is None:
-            task = find_cluster(item.attributes, DEFAULT_CLUSTER) or name_lone_cluster(item.id)
-            tasks[outcome][task].append(item.id)
+        if reason := rubric.excludes(item) or rubric.leaves_open(item):
+            unreadable, first = unreadable + 1, first or f"{item.id}: {reason}"
+            continue
+        task = find_cluster(item.attributes, DEFAULT_CLUSTER) or name_lone_cluster(item.id)
+        tasks[outcome][task].append(item.id)
     population = {name: sum(map(len, each.values())) for name, each in tasks.items()}
     total = sum(population.values())
     if total < _FEWEST:
@@ -73,7 +76,8 @@ def sample_traces(
         which = "failed " if failed_only else ""
         reason = f"; the first problem: {first}" if first else ""
         raise AnnotatorError(
-            f"{where}: {total} {which}traces can be read, and an induction needs {_FEWEST}{reason}"
+            f"{where}: {total} {which}traces can be judged, and an induction needs"
+            f" {_FEWEST}{reason}"
         )
     random = Random(seed)  # noqa: S311 - no secret
     sizes = _divide(population, min(size, total))

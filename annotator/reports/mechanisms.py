@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import suggest
+from annotator.base.text import format_count, suggest
 from annotator.reports.counts import JUDGED, compute_share
 from annotator.reports.table import Table
 from annotator.rubrics import Scheme
@@ -62,6 +62,7 @@ class Mechanisms:
         silhouette: how far the groups lie apart, from -1 to 1.
         stability: how far they stay the same without a tenth of the findings: the adjusted Rand
             index, mean of ten draws. 1: the same, 0: by chance.
+        notes: how much of the run is left out.
         named_by: the model that named the groups; "" if quotes do.
     """
 
@@ -75,6 +76,7 @@ class Mechanisms:
     groups: tuple[Mechanism, ...]
     silhouette: float
     stability: float
+    notes: tuple[str, ...]
     named_by: str = ""
 
     def table(self) -> Table:
@@ -102,22 +104,18 @@ def find_mechanisms(run: Run, code: str, rubric: str | None, cluster: Sequence[s
             are too similar for three groups.
     """
     scheme = _find_scheme(run, code, rubric)
-    findings = [
-        CodeFinding(
-            annotation.trace_id,
-            find_cluster(annotation.attributes, cluster),
-            finding.rationale,
-            finding.evidence,
-        )
-        for annotation in run.annotations(scheme.id)
-        if annotation.status in JUDGED
-        for finding in annotation.findings
-        if finding.code == code
-    ]
+    findings: list[CodeFinding] = []
+    left = 0
+    for annotation in run.annotations(scheme.id):
+        having = [x for x in annotation.findings if x.code == code]
+        if annotation.status in JUDGED:
+            about = annotation.trace_id, find_cluster(annotation.attributes, cluster)
+            findings += (CodeFinding(*about, x.rationale, x.evidence) for x in having)
+        else:
+            left += bool(having)
     if len(findings) < LEAST_FINDINGS:
-        raise AnnotatorError(
-            f"{run} has {len(findings)} findings of {code}: groups need {LEAST_FINDINGS} or more"
-        )
+        number = format_count(len(findings), "finding")
+        raise AnnotatorError(f"{run} has {number} of {code}: groups need {LEAST_FINDINGS} or more")
     space = _Space(findings)
     members, silhouette = _group(space.vectors)
     if not members:
@@ -145,7 +143,14 @@ def find_mechanisms(run: Run, code: str, rubric: str | None, cluster: Sequence[s
         *(str(run), scheme.id, code, name, len(by_trace), len(findings)),
         *(len(counts) if counts.named else None, tuple(mechanisms), silhouette),
         _measure_stability(findings, members),
+        tuple(_describe_rest(run, left)),
     )
+
+
+def _describe_rest(run: Run, left: int) -> Iterator[str]:
+    if left:
+        yield f"Not counted: {format_count(left, 'undecided trace')} with a finding of the code."
+    yield from run.manifest.limitations
 
 
 def _find_scheme(run: Run, code: str, rubric: str | None) -> Scheme:

@@ -289,7 +289,7 @@ def test_too_few_traces_are_refused(annotate_cli, tmp_path: Path) -> None:
     with Server(Reader()) as server:
         done = induce(annotate_cli, server, "--failed-only")
         assert done.code == 2
-        assert "4 failed traces can be read, and an induction needs 5" in done.err
+        assert "4 failed traces can be judged, and an induction needs 5" in done.err
         done = induce(annotate_cli, server)
         assert done.code == 0
         assert "9 traces (4 failed, 5 passed): 0 findings and no code." in done.out
@@ -426,3 +426,14 @@ def test_shares_of_runs_without_an_outcome_are_not_of_failed_ones(
         done = induce(annotate_cli, server)
     assert "6 traces (6 of unknown outcome)" in done.out
     assert "Most common: secret, 100.0 % of runs" in done.out
+
+
+def test_traces_without_an_agent_are_named(annotate_cli, tmp_path: Path) -> None:
+    asked = {"role": "user", "content": "Do it."}
+    talk = [asked, {"role": "assistant", "content": SENTENCE.format("secret")}]
+    rows = [{"id": f"t{n}", "messages": talk if n else [asked]} for n in range(6)]
+    Path("logs").mkdir()
+    Path("logs/t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with Server(Reader()) as server:
+        done = induce(annotate_cli, server)
+    assert "1 cannot be judged, for example t0: 0 agents, the rubric needs 1" in done.err

@@ -86,6 +86,7 @@ def test_the_table_has_three_quotes_for_each_group(annotate_cli, run):
     assert "  18/36  50.0   [30.3, 69.7]  #" in table
     assert table.count("message:1\n") == 9
     assert "they are no codes" in done.out
+    assert "Not counted: 1 undecided trace with a finding of the code." in done.out
 
 
 def test_every_format_has_the_groups(annotate_cli, run, tmp_path):

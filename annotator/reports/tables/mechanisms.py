@@ -83,6 +83,7 @@ def _show_group(number: int, group: Mechanism) -> Iterator[str]:
 
 
 def _list_notes(result: Mechanisms) -> Iterator[str]:
+    yield from (Note(text, "part") for text in result.notes)
     yield Note(
         "A program found these groups, and nobody has checked them: they are no codes. To make"
         " codes of them: annotate induce, then annotate label.",
