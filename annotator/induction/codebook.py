@@ -139,6 +139,9 @@ class Codebook:
             AnnotatorError: it names a code or a finding that is not there, changes nothing, or
                 leads to an invalid rubric.
         """
+        return self._change(decision).compare_passed()
+
+    def _change(self, decision: CodeDecision) -> "Codebook":
         selected = [self.code(code_id) for code_id in dict.fromkeys(decision.codes)]
         if unknown := [name for name in decision.findings if name not in self.by_id]:
             raise AnnotatorError(f"there is no finding {unknown[0]!r}")
@@ -172,7 +175,7 @@ class Codebook:
             raise AnnotatorError(f"{decision.action}: this changes nothing")
         if changed.codes:
             changed.to_rubric()
-        return changed.compare_passed()
+        return changed
 
     def compare_passed(self) -> "Codebook":
         """Return the codebook with ``in_passed`` of each code by the findings that it has."""
@@ -190,8 +193,8 @@ class Codebook:
         """
         book = self
         for n in list_standing(decisions):
-            book = book.apply(decisions[n])
-        return book
+            book = book._change(decisions[n])
+        return self if book is self else book.compare_passed()
 
     def to_rubric(self) -> Rubric:
         """Return the codes as a rubric of ``many`` codes.

@@ -92,9 +92,13 @@ def _summarize(induction: Induction) -> Iterator[str]:
     if not codes:
         yield "and no code."
         return
-    last = record.batches[-1]
-    new = f"{last.codes} of them" if last.codes else "no new one"
-    yield f"in {format_count(len(codes), 'code')}; the last batch of {last.traces} brought {new}."
+    if induction.decisions:
+        number = format_count(len(induction.decisions), "decision")
+        yield f"in {format_count(len(codes), 'code')}, after {number} by people."
+    else:
+        last = record.batches[-1]
+        new = f"{last.codes} of them" if last.codes else "no new one"
+        yield f"in {format_count(len(codes), 'code')}; the last batch of {last.traces} brought {new}."
     first = induction.shares[0]
     if first.failed.k and first.failed.value is not None:
         yield (
