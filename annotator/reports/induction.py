@@ -98,7 +98,8 @@ def _summarize(induction: Induction) -> Iterator[str]:
     else:
         last = record.batches[-1]
         new = f"{last.codes} of them" if last.codes else "no new one"
-        yield f"in {format_count(len(codes), 'code')}; the last batch of {last.traces} brought {new}."
+        yield f"in {format_count(len(codes), 'code')};"
+        yield f"the last batch of {last.traces} brought {new}."
     first = induction.shares[0]
     if first.failed.k and first.failed.value is not None:
         yield (

@@ -385,7 +385,7 @@ def test_a_resumed_induction_keeps_decisions(annotate_cli, tmp_path: Path) -> No
         decide(Path("out"), CodeDecision("merge", ("secret", "hasty")))
         done = induce(annotate_cli, server, "--resume")
     assert done.code == 0, done.err
-    assert "25 findings in 2 codes, after 1 decision by people." in done.out
+    assert "25 findings in 2 codes, after 1 decision by people." in " ".join(done.out.split())
     assert "16/30" in done.out
 
 
