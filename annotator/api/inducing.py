@@ -46,7 +46,7 @@ def induce(
         BudgetReached: the next call may cost more than is left; ``resume=True`` goes on.
         Interrupted: Ctrl-C.
         Pending: a stage waits for answers in files.
-        AnnotatorError: the traces or the model cannot be used, or fewer than five can be read.
+        AnnotatorError: the traces or the model cannot be used, or fewer than five can be judged.
     """
     refuse_running_loop("call annotator.induce in a thread of its own")
     folder = Path(out) if out else Path(mkdtemp(prefix="annotator-"))

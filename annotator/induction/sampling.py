@@ -51,7 +51,7 @@ def sample_traces(
     """Draw traces: two thirds failed ones if there are others, and one task after the other.
 
     Raises:
-        AnnotatorError: fewer than five traces can be read.
+        AnnotatorError: fewer than five traces can be judged.
     """
     tasks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     unreadable, first = 0, ""
