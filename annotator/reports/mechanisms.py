@@ -114,8 +114,8 @@ def find_mechanisms(run: Run, code: str, rubric: str | None, cluster: Sequence[s
         else:
             left += bool(having)
     if len(findings) < LEAST_FINDINGS:
-        number = format_count(len(findings), "finding")
-        raise AnnotatorError(f"{run} has {number} of {code}: groups need {LEAST_FINDINGS} or more")
+        few = format_count(len(findings), "finding")
+        raise AnnotatorError(f"{run} has {few} of {code}: groups need {LEAST_FINDINGS} or more")
     space = _Space(findings)
     members, silhouette = _group(space.vectors)
     if not members:
