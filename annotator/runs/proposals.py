@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -53,19 +53,22 @@ async def ask_proposals(
         name: hashlib.sha256(f"{prompt.tag} {json.dumps(proposer.settings)}".encode()).hexdigest()
         for name, prompt in prompts.items()
     }
-    kept = {
+    before = {
         name: item for name in prompts if (item := _read(folder / name, requests[name], adapter))
     }
+    kept = {name: item for name, item in before.items() if not item.error}
 
     async def ask(name: str) -> None:
         try:
-            answer = kept[name] = await proposer.propose(name, prompts[name], requests[name])
+            answer = await proposer.propose(name, prompts[name], requests[name])
         except Pending:
             return
-        if not answer.error:
-            text = json.dumps(asdict(answer), ensure_ascii=False, indent=1)
-            (folder / name).mkdir(parents=True, exist_ok=True)
-            write_file(folder / name / _FILE, f"{text}\n", private=True)
+        if failed := before.get(name):  # which has cost something, too
+            answer = replace(answer, usage=failed.usage + answer.usage)
+        kept[name] = answer
+        text = json.dumps(asdict(answer), ensure_ascii=False, indent=1)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        write_file(folder / name / _FILE, f"{text}\n", private=True)
 
     if left := [name for name in prompts if name not in kept]:
         (settings.batch_file or folder / _FILE).parent.mkdir(parents=True, exist_ok=True)

@@ -214,7 +214,7 @@ def test_a_stopped_induction_goes_on_where_it_stopped(annotate_cli, tmp_path: Pa
         done = induce(annotate_cli, server, "--resume")
         assert [reader.name_step(request) for request in server.seen] == ["write", "assign"]
     assert "25 findings in 3 codes" in done.out
-    assert result()["usage"]["calls"] == 40 + 2 + 2
+    assert result()["usage"]["calls"] == 40 + 2 + 1 + 2  # also the call that was refused
 
 
 def test_the_budget_counts_all_calls(annotate_cli, tmp_path: Path) -> None:
@@ -437,3 +437,21 @@ def test_traces_without_an_agent_are_named(annotate_cli, tmp_path: Path) -> None
     with Server(Reader()) as server:
         done = induce(annotate_cli, server)
     assert "1 cannot be judged, for example t0: 0 agents, the rubric needs 1" in done.err
+
+
+def test_an_answer_that_was_refused_is_counted(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    reader = Reader()
+    wrong = ["write"]
+
+    def answer(request: Request) -> Reply:
+        reply = reader(request)
+        if reader.name_step(request) in wrong:
+            reply.answer["dropped"] = [{"id": "unknown", "because": "odd"}]
+        return reply
+
+    with Server(answer) as server:
+        assert induce(annotate_cli, server).code == 2
+        wrong.clear()
+        assert induce(annotate_cli, server, "--resume").code == 0
+        assert result()["usage"]["calls"] == len(server.seen) > 40 + 4

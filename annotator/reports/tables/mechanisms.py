@@ -31,7 +31,7 @@ def tabulate(result: Mechanisms) -> Table:
     title, summary = _write_title(result), _write_summary(result)
     notes = list(_list_notes(result))
     full = Table(
-        title=f"{title}: {summary}",
+        title=f"{title}: {summary.removesuffix('.')}",
         header=("way it happens", "traces", "%", "95 % interval"),
         rows=[
             (
