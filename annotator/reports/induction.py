@@ -138,10 +138,10 @@ def _list_notes(induction: Induction) -> Iterator[str]:
     unseen = induction.unseen
     if unseen.value is not None:
         yield (
-            f"The chance that the next finding has none of these codes is at least about"
+            f"The chance that the next finding has none of these codes is"
             f" {format_percent(unseen)} %{describe_limits(unseen)}, by {unseen.n} findings,"
-            f" {len(book.uncoded)} of them without a code. The codes were written to fit these"
-            " findings."
+            f" {len(book.uncoded)} of them without a code. That is too low: the codes were written"
+            " to fit these findings."
         )
     if not record.saturated and record.batches and record.batches[-1].codes:
         yield "The sample ended before a batch without a new code: a larger --sample may find more."
