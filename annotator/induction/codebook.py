@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,7 +17,6 @@ from annotator.rubrics.changes import dump_rubric
 from annotator.rubrics.model import AppliesTo, Code, Example, Rubric
 
 Action = Literal["merge", "split", "rename", "drop", "accept", "move", "undo"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,8 +39,9 @@ from annotator.judges.build import ModelSettings
 from annotator.rubrics import NONE, Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Usage, UsageRange
 from annotator.rubrics.changes import dump_rubric
-from annotator.runs.arms import Arm, SelectedTraces, Trial
+from annotator.runs.arms import Arm, SelectedTraces, Trial, read_run_cost
 from annotator.runs.execute import Callbacks, RunProgress, ignore, run_plan
+from annotator.runs.failures import FailureWatch
 from annotator.runs.forecast import Forecast, forecast, scale_usage
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run, open_run
@@ -113,7 +113,8 @@ class Inducer:
             batch_of |= {annotation.trace_id: len(batches) - 1 for annotation in judged}
             if saturated := bool(batches[:-1] and judged and len(codes) == before):
                 break
-        statuses = Counter(x.status for x in run.annotations() if x.trace_id in ids[:end])
+        read = set(ids[:end])
+        statuses = Counter(x.status for x in run.annotations() if x.trace_id in read)
         findings = tuple(x for annotation in annotations for x in list_findings(annotation))
         book = Codebook(
             "Induced codes",
@@ -196,6 +197,11 @@ class Inducer:
         run = await run_plan(plan, manifest, folder, callbacks, open_run, [], resume=begun)
         if run.manifest.status == "waiting":
             raise Pending(f"stage {self.stage}: {self.trial.gather_requests([_OPEN])}")
+        watch = FailureWatch()  # a run looks only before its next trace, and here it has no more
+        for n, annotation in enumerate(run.annotations()):
+            watch.add(n, annotation)
+        if watch.error:
+            raise watch.error
         return run
 
     async def _group(
@@ -270,7 +276,7 @@ class Inducer:
             AnnotatorError: one has no usable answer.
         """
         folder, trial = self.trial.folder / _CALLS, self.trial
-        spent = (self.usage.cost_usd or 0.0) + self._read_cost()
+        spent = (self.usage.cost_usd or 0.0) + read_run_cost(open_run(trial.folder / _OPEN))
         settings = trial.limit(self.settings, _CALLS, spent)
         kept = await ask_proposals(
             prompts, settings, folder, trial.concurrency, self.notice, kind, read
@@ -285,11 +291,6 @@ class Inducer:
             raise Pending(f"stage {self.stage}: {trial.gather_requests([_CALLS])}")
         return [proposal for x in prompts if (proposal := kept[x].proposal) is not None]
 
-    def _read_cost(self) -> float:
-        """Return the dollars that open coding has cost."""
-        totals = open_run(self.trial.folder / _OPEN).manifest.totals
-        return float(totals.get("cost_usd") or 0.0)
-
     def _begin(self, text: str) -> None:
         self.stage += 1
         self.notice(f"stage {self.stage}: {text}")
@@ -298,7 +299,7 @@ class Inducer:
 def list_findings(annotation: Annotation) -> list[OpenFinding]:
     """Return the findings of a trace. The rationale is ``NAME: SENTENCE``."""
     findings = []
-    for n, finding in zip(count(1), annotation.findings, strict=False):
+    for n, finding in enumerate(annotation.findings, 1):
         name, colon, sentence = finding.rationale.partition(":")
         name, sentence = name.strip(), sentence.strip()
         if not (colon and name and sentence):
@@ -310,8 +311,9 @@ def list_findings(annotation: Annotation) -> list[OpenFinding]:
 
 def _list_judged(run: Run, trace_ids: Sequence[str]) -> list[Annotation]:
     """Return the judged ones of some traces of a run, by their ids."""
+    selected = set(trace_ids)
     judged = (
-        x for x in run.annotations() if x.status in ("labelled", "none") and x.trace_id in trace_ids
+        x for x in run.annotations() if x.status in ("labelled", "none") and x.trace_id in selected
     )
     return sorted(judged, key=lambda annotation: annotation.trace_id)
 

@@ -1,7 +1,7 @@
 """How many failed and how many passed runs have a code."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 from annotator.traces.clusters import (
     DEFAULT_CLUSTER,
     ClusterCounts,
+    compute_share,
     find_cluster,
     name_lone_cluster,
 )
@@ -17,9 +18,7 @@ from validation import (
     Estimate,
     Interval,
     SideTotals,
-    compute_wilson_interval,
     estimate_clustered_difference,
-    estimate_share_of_totals,
 )
 
 if TYPE_CHECKING:
@@ -51,39 +50,35 @@ def compare_passed(book: "Codebook", codes: "Sequence[InducedCode]") -> list[Cod
         sides[attributes.get("passed") is True].add(cluster, labels)
     passed_runs = sum(attributes.get("passed") is True for attributes in book.traces.values())
     comparable = FEWEST_PASSED <= passed_runs < len(book.traces)
+    clusters = {
+        trace_id: find_cluster(attributes, DEFAULT_CLUSTER) or name_lone_cluster(trace_id)
+        for trace_id, attributes in book.traces.items()
+    }
     return [
         CodeShares(
             code,
-            _estimate_share(sides[False], code.id),
-            _estimate_share(sides[True], code.id),
-            _estimate_difference(book, having[code.id]) if comparable else None,
+            compute_share(sides[False], code.id),
+            compute_share(sides[True], code.id),
+            _estimate_difference(book, clusters, having[code.id]) if comparable else None,
         )
         for code in codes
     ]
 
 
-def _estimate_difference(book: "Codebook", having: Collection[str]) -> Estimate:
+def _estimate_difference(
+    book: "Codebook", clusters: Mapping[str, str], having: Collection[str]
+) -> Estimate:
     """Return the share of failed runs with a code, minus that of passed ones."""
-    clusters = {
-        trace_id: find_cluster(attributes, DEFAULT_CLUSTER) or name_lone_cluster(trace_id)
-        for trace_id, attributes in book.traces.items()
-    }
+    order = sorted(set(clusters.values()))
     sides = []
     for passed in (False, True):
         ids = [x for x, values in book.traces.items() if (values.get("passed") is True) == passed]
         totals = Counter(clusters[x] for x in ids)
         ones = Counter(clusters[x] for x in ids if x in having)
-        order = sorted(set(clusters.values()))
         k, n = ([float(counts[name]) for name in order] for counts in (ones, totals))
         sides.append(SideTotals(np.array(k), np.array(n)))
     first, second = sides
     return estimate_clustered_difference(first, second)
-
-
-def _estimate_share(clusters: ClusterCounts, label: str) -> Interval:
-    if not clusters.named:
-        return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
-    return estimate_share_of_totals(*clusters.totals(label))
 
 
 def is_in_passed(shares: CodeShares) -> bool:

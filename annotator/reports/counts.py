@@ -16,8 +16,8 @@ from annotator.rubrics.annotations import (
     Finding,
 )
 from annotator.runs.failures import explain_failure
-from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
-from validation import Interval, compute_wilson_interval
+from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, compute_share, find_cluster
+from validation import Interval
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
@@ -192,14 +192,3 @@ class TraceCounts:
         if not total or not (self.open or screen):
             return None
         return count / total, 1.0 if screen else (count + self.open) / total
-
-
-def compute_share(clusters: ClusterCounts, label: Hashable) -> Interval:
-    """Return the share of the traces with a label: Wilson's interval, for the effective number of
-    traces if they share tasks.
-    """
-    if not clusters.named:
-        return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
-    from validation import estimate_share_of_totals  # takes numpy, which not every report needs
-
-    return estimate_share_of_totals(*clusters.totals(label))

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, suggest
-from annotator.reports.counts import JUDGED, compute_share
+from annotator.reports.counts import JUDGED
 from annotator.reports.table import Table
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Evidence
 from annotator.runs.run import Run
-from annotator.traces.clusters import ClusterCounts, find_cluster
+from annotator.traces.clusters import ClusterCounts, compute_share, find_cluster
 from validation import Interval
 
 LEAST_FINDINGS = 20

@@ -191,7 +191,7 @@ async def judge_arms(
             raise AnnotatorError(
                 f"{folder}: a run is there; go on with --resume, or name another --out"
             )
-        costs[arm.name] = _read_cost(open_run(folder))
+        costs[arm.name] = read_run_cost(open_run(folder))
     for n, arm in enumerate(trial.arms, 1):
         is_there = arm.name in costs
         others = sum(cost for name, cost in costs.items() if name != arm.name)
@@ -207,12 +207,13 @@ async def judge_arms(
             raise BudgetReached(f"{arm.name}: {error}{before}") from error
         except FailsAlways as error:
             raise FailsAlways(f"{arm.name}: {error}") from error
-        costs[arm.name] = _read_cost(run)
+        costs[arm.name] = read_run_cost(run)
         runs.append(run)
     return runs
 
 
-def _read_cost(run: Run) -> float:
+def read_run_cost(run: Run) -> float:
+    """Return the dollars that a run has cost; 0 if the price is unknown."""
     return float(run.manifest.totals.get("cost_usd") or 0.0)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any
 
+from validation import Interval, compute_wilson_interval
+
 # Traces of one task share code and requirements: they are not independent of each other.
 DEFAULT_CLUSTER = ("project", "task")
 
@@ -99,3 +101,14 @@ class ClusterCounts:
                 of_traces.append(following[column])
                 following[column] += 1
         return list(by_name), rows, of_traces
+
+
+def compute_share(clusters: ClusterCounts, label: Hashable) -> Interval:
+    """Return the share of the traces with a label: Wilson's interval, for the effective number of
+    traces if they share tasks.
+    """
+    if not clusters.named:
+        return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
+    from validation import estimate_share_of_totals  # takes numpy, which not every report needs
+
+    return estimate_share_of_totals(*clusters.totals(label))

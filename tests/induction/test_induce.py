@@ -217,6 +217,18 @@ def test_a_stopped_induction_goes_on_where_it_stopped(annotate_cli, tmp_path: Pa
     assert result()["usage"]["calls"] == 40 + 2 + 1 + 2  # also the call that was refused
 
 
+def test_a_model_that_answers_nonsense_is_asked_about_one_batch(
+    annotate_cli, tmp_path: Path
+) -> None:
+    plant(tmp_path, MARKS)
+    with Server(lambda request: Reply("no answer at all")) as server:
+        done = induce(annotate_cli, server)
+    assert done.code == 1
+    assert "Stopped: 20 of the last 20 judgements failed (form 20)" in " ".join(done.err.split())
+    assert len(Path("out/open/annotations.jsonl").read_text().splitlines()) == 20
+    assert not Path("out/codebook.json").exists()
+
+
 def test_the_budget_counts_all_calls(annotate_cli, tmp_path: Path) -> None:
     plant(tmp_path, MARKS)
     prices = ("--price-in", 10, "--price-out", 10)
