@@ -83,7 +83,7 @@ def command(
 
 
 def _refuse_options() -> None:
-    """Raise an error for what does not go with a codebook."""
+    """Refuse a second path beside a codebook, and the options that are for runs only."""
     context = click.get_current_context()
     folder, *others = context.params["runs"]
     if others:

@@ -4,9 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from validation import Interval, compute_wilson_interval
+if TYPE_CHECKING:
+    from validation import Interval
 
 # Traces of one task share code and requirements: they are not independent of each other.
 DEFAULT_CLUSTER = ("project", "task")
@@ -103,10 +104,12 @@ class ClusterCounts:
         return list(by_name), rows, of_traces
 
 
-def compute_share(clusters: ClusterCounts, label: Hashable) -> Interval:
+def compute_share(clusters: ClusterCounts, label: Hashable) -> "Interval":
     """Return the share of the traces with a label: Wilson's interval, for the effective number of
     traces if they share tasks.
     """
+    from validation import compute_wilson_interval  # not at start-up: readers need no statistics
+
     if not clusters.named:
         return compute_wilson_interval(clusters.alone[label], clusters.alone[None])
     from validation import estimate_share_of_totals  # takes numpy, which not every report needs
