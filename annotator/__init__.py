@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import match_codes as match_codes
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
+    from annotator.api import triage as triage
     from annotator.api import tune as tune
     from annotator.base.errors import AnnotatorError as AnnotatorError
     from annotator.calibration.ablation import Ablation as Ablation
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.induction.result import Induction as Induction
     from annotator.induction.result import open_induction as open_induction
     from annotator.reports.table import Table as Table
+    from annotator.reports.triage import Triage as Triage
     from annotator.rubrics import Rubric as Rubric
     from annotator.rubrics import load_rubric as load_rubric
     from annotator.rubrics.annotations import Annotation as Annotation
@@ -72,6 +74,7 @@ _NAMES = {
     "Table": "annotator.reports.table",
     "Trace": "annotator.traces",
     "Traces": "annotator.traces",
+    "Triage": "annotator.reports.triage",
     "Tuning": "annotator.calibration.tuning",
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
@@ -104,6 +107,7 @@ _NAMES = {
     "read_annotations": "annotator.rubrics.annotations",
     "read_traces": "annotator.traces",
     "summarize": "annotator.api",
+    "triage": "annotator.api",
     "tune": "annotator.api",
 }
 

@@ -32,6 +32,7 @@ from annotator.api.reporting import (
     group_runs,
     load_calibrations,
     summarize,
+    triage,
 )
 from annotator.api.tuning import plan_tuning, tune
 from annotator.rubrics.annotations import Annotation
@@ -98,5 +99,6 @@ __all__ = [
     "project_usage",
     "restore_settings",
     "summarize",
+    "triage",
     "tune",
 ]

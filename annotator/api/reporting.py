@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # statistics are slow to import
     from annotator.cooperbench.stats import Stats
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.table import Sort, Table
+    from annotator.reports.triage import Triage
 
     CalibrationSource = Calibration | str | Path | Iterable[Calibration | str | Path]
 
@@ -339,6 +340,35 @@ def compare(
         notice=on_notice or _ignore,
     )
     return list(comparison.tabulate(compared))
+
+
+def triage(
+    run: Run,
+    since: Run | None = None,
+    *,
+    rubric: str | None = None,
+    calibration: "CalibrationSource | None" = None,
+    cluster: Sequence[str] | None = None,
+    top: int = 5,
+) -> "Triage":
+    """Return the codes of a run, those first that are common beyond doubt, with quotes.
+
+    Args:
+        run: the run.
+        since: an earlier run: which codes are new, gone, risen or fallen since then.
+        rubric: the rubric, if the run has several.
+        calibration: as in :func:`count`; the order is then by corrected shares.
+        cluster: as in :func:`count`.
+        top: the number of codes that are shown with quotes.
+
+    Raises:
+        AnnotatorError: a run is damaged, the calibration does not fit, or the runs cannot be
+            compared.
+    """
+    from annotator.reports.triage import triage as rank_codes
+
+    names = None if cluster is None else list_names(cluster)
+    return rank_codes(run, since, rubric, group_calibrations(calibration), names, top)
 
 
 def check_figure(out: str | Path) -> None:

@@ -26,6 +26,7 @@ _GROUPS = {
     },
     "Read": {
         "report": "Print the frequency tables of finished runs.",
+        "triage": "Print which failure to mend first, with quotes.",
         "view": "Read runs in the browser: tables, traces, every finding.",
         "compare": "Compare runs, or groups of traces: differences, tests.",
         "figure": "Draw figures of finished runs for a paper.",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from annotator.base.text import sanitize_line
 from annotator.reports.table import Line, Table
 
 # What starts or ends something in Markdown within a line, and what makes a bare address a link.
@@ -32,6 +33,13 @@ def _list_parts(table: Table) -> list[str]:
 def escape(text: str) -> str:
     """Return one line of text as Markdown that shows it, where it does not start the line."""
     return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def quote_code(text: str) -> str:
+    """Return a text as one line of code: in it no heading, link, mention, or HTML works."""
+    line = sanitize_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}"  # Markdown takes off the blanks
 
 
 def _write_lines(header: Line, rows: Sequence[Line], texts: int) -> list[str]:

@@ -49,7 +49,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     """Return the brief form of ``full``; ``table`` has the rows in the order to be shown."""
     rows = select_rows(table)
     groups = [row for row in rows if row.kind == "group"]
-    header, lines = _write_rows(rows, table)
+    header, lines = write_rows(rows, table)
     ranked = rank_notes(full.notes, corrected=bool(table.correction))
     notes = [x for x in ranked if getattr(x, "id", "") not in ("marks", *_OF_BOUNDS)]
     bounds = []
@@ -65,7 +65,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{wrap_lines(write_summary(table))}",
+        title=f"{write_title(table)}\n\n{wrap_lines(write_summary(table))}",
         header=header,
         rows=lines,
         notes=select_notes(notes, len(full.lines) - len(votes) - len(critic)),
@@ -73,7 +73,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         below=len(groups),
         texts=1,
         records=(),
-        bars=[find_bar(_get_share(row)) for row in rows],
+        bars=[find_bar(get_share(row)) for row in rows],
         brief=None,
     )
 
@@ -101,7 +101,7 @@ def write_summary(table: FrequencyTable) -> str:
     counted = sorted((row for row in codes if row.count), key=lambda row: -(row.count or 0))
     if not counted:
         return f"{read} No code was found."
-    counts = ", ".join(f"{_write_name(row)} in {row.count}" for row in counted[:_NAMED])
+    counts = ", ".join(f"{write_name(row)} in {row.count}" for row in counted[:_NAMED])
     among = ["judged", *(name for name in ("undecided", "failed") if getattr(table, name))]
     of = f" in the {total} {' or '.join(among)}" if among[1:] else ""
     return f"{read} Found{of}: {counts}."
@@ -122,7 +122,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
             return f"The judged trace has none of the codes{unknown}."
         return f"None of the {table.judged} judged traces has any of the codes{unknown}."
     tops = [row for row in codes if find_share(row) == value]
-    names = [_write_name(row) for row in tops]
+    names = [write_name(row) for row in tops]
     of = "traces with a code" if table.counts.of_labelled else "judged traces"
     if (table.people or table.correction) and not table.counts.of_labelled:
         of = "traces"
@@ -132,7 +132,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         top = f"Most common: {few if len(tops) <= _NAMED else f'{len(tops)} codes'}, {size} each"
     else:
         top = f"Most common: {names[0]}, {size}"
-        share = _get_share(tops[0])
+        share = get_share(tops[0])
         if share and (ends := find_limits(share)):
             level = f"{100 * share.confidence:g} %"
             top += f" ({level} interval {round_percent(ends[0])} to {round_percent(ends[1])})"
@@ -143,7 +143,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
 
 def _may_exceed(row: Row, value: float) -> bool:
     """Whether the share of a code is not known, and may be larger."""
-    ends = find_limits(_get_share(row))
+    ends = find_limits(get_share(row))
     return not _has_share(row) and (ends is None or ends[1] > value)
 
 
@@ -157,7 +157,8 @@ def round_percent(share: float) -> str:
     return format_number(100 * share, 1 if 0 < share < 0.01 else 0)
 
 
-def _write_title(table: FrequencyTable) -> str:
+def write_title(table: FrequencyTable) -> str:
+    """Return the rubric, group, judge and run of a table, in a line."""
     parts = [f"{sanitize_line(table.rubric)} v{table.version}"]
     if table.group:
         parts.append(f"{sanitize_line(table.group[0], 40)} = {sanitize_line(table.group[1], 60)}")
@@ -170,8 +171,10 @@ def _write_title(table: FrequencyTable) -> str:
     return ", ".join(parts)
 
 
-def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[Line]]:
-    """Return the header and the cells of the rows, in 80 columns."""
+def write_rows(
+    rows: Sequence[Row], table: FrequencyTable, more: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Line, list[Line]]:
+    """Return the header and the cells of the rows, and of ``more`` columns, in 80 columns."""
     total = table.n + table.undecided + table.failed
     level = f"{100 * table.correction.confidence:g}" if table.correction else "95"
     shares = any(row.share and row.share.value is not None for row in rows)
@@ -187,9 +190,9 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     else:
         columns["found in"] = [_write_count(row, total) for row in rows]
     if table.correction:
-        columns["corrected %"] = [format_percent(_get_share(row)) for row in rows]
+        columns["corrected %"] = [format_percent(get_share(row)) for row in rows]
     if table.correction or shares:
-        columns[f"{level} % interval"] = [format_limits(_get_share(row)) for row in rows]
+        columns[f"{level} % interval"] = [format_limits(get_share(row)) for row in rows]
     if table.correction:
         columns["mark"] = [row.labels.mark if row.labels else UNDEFINED for row in rows]
     elif not shares or table.undecided + table.failed > _OPEN * total or _has_unshared(rows):
@@ -197,7 +200,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    return fit_rows([_write_name(row) for row in rows], columns)
+    return fit_rows([write_name(row) for row in rows], columns | dict(more or {}))
 
 
 def fit_rows(
@@ -211,7 +214,7 @@ def fit_rows(
     return (title, *columns), list(zip(names, *columns.values(), strict=True))
 
 
-def _write_name(row: Row) -> str:
+def write_name(row: Row) -> str:
     """Return a code, with its name if that says more than the code."""
     code, name = sanitize_line(row.code, 64), sanitize_line(row.name, 64)
     if row.kind == "group":
@@ -224,13 +227,14 @@ def _write_count(row: Row, n: int) -> str:
     return UNDEFINED if row.count is None else f"{row.count}/{n}"
 
 
-def _get_share(row: Row) -> Interval | Estimate | None:
+def get_share(row: Row) -> Interval | Estimate | None:
+    """Return the share of a row, corrected if there is a calibration; None without one."""
     return row.labels.corrected if row.labels else row.share
 
 
 def find_share(row: Row) -> float | None:
     """Return the share of a row, corrected if it can be; None if it is undefined."""
-    share = _get_share(row)
+    share = get_share(row)
     return None if share is None else share.value
 
 

@@ -289,8 +289,8 @@ def _make_document(table: FrequencyTable) -> dict[str, Any]:
         **({"people": _pick(people, *names)} if people else {}),
         "labels": correction and correction.labels,
         "transferred": correction and correction.transferred,
-        "rows": [_describe_row(row, table) for row in table.rows],
-        "code_groups": [_describe_row(row, table) for row in table.code_groups],
+        "rows": [describe_row(row, table) for row in table.rows],
+        "code_groups": [describe_row(row, table) for row in table.code_groups],
         "notes": list(table.notes),
     }
 
@@ -317,7 +317,8 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
         }
 
 
-def _describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
+def describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
+    """Return a row as JSON has it: counts, shares with their intervals, and bounds."""
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
     description = {
         **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.n},

@@ -1,0 +1,78 @@
+"""``annotate triage``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from annotator import api
+from annotator.base.files import write_file
+from annotator.cli.options import (
+    PATH,
+    add_option,
+    calibration_option,
+    cluster_option,
+    no_calibration_option,
+    verbose_option,
+)
+from annotator.cli.output import put_tables, say, say_next, say_written
+from annotator.cli.tables import open_request
+
+
+@click.command("triage", context_settings={"show_default": True})
+@click.argument("run", type=PATH)
+@add_option(
+    "--since RUN", "An earlier run: which codes are new, gone, risen or fallen since then.", PATH
+)
+@add_option("--rubric NAME", "The rubric, if the run has several.")
+@add_option("--top N", "The number of codes with quotes.", click.IntRange(0), default=5)
+@calibration_option
+@no_calibration_option
+@cluster_option
+@add_option("--format", type=click.Choice(["table", "md", "json"]), name="format_", default="table")
+@add_option("--out FILE", "Where to write.  [default: stdout]", PATH)
+@verbose_option
+def command(
+    run: Path,
+    since: Path | None,
+    rubric: str | None,
+    top: int,
+    no_calibration: bool,
+    format_: str,
+    out: Path | None,
+    verbose: bool,
+    **options: Any,
+) -> None:
+    """Print which failure of RUN to mend first, with quotes.
+
+    The order is by the lower limit of each share's interval: a code that is common beyond doubt
+    comes first. --format md writes a ticket.
+
+    With --since, a code is risen or fallen only if its p by Holm is .05 or less.
+
+    Exit codes: 0 done; 1 no trace was judged; 2 usage or unreadable input.
+    """
+    request = open_request([run], (), no_calibration, **options)
+    [opened] = request.runs
+    result = api.triage(
+        opened,
+        api.open_run(since) if since else None,
+        rubric=rubric,
+        calibration=request.calibrations,
+        cluster=request.cluster_by,
+        top=top,
+    )
+    if format_ != "md":
+        put_tables(result.tables, format_, out, verbose=verbose)
+    elif out:
+        write_file(out, f"{result.markdown}\n")
+        say_written(out)
+    else:
+        say(result.markdown)
+    if not result.counted.judged:
+        click.get_current_context().exit(1)
+    if result.codes and format_ == "table" and not out:
+        say_next("view", run, purpose="every finding in its trace")
+        say_next("triage", run, "--format", "md", purpose="a ticket")
+        if not result.counted.correction:
+            say_next("sample", run, purpose="runs to label: is the judge right?")

@@ -1,0 +1,202 @@
+"""A triage as a table and as a ticket, with changes since an earlier run, and with quotes."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+from annotator.base.text import (
+    Note,
+    cut_middle,
+    format_count,
+    list_first,
+    measure,
+    sanitize_line,
+    wrap_line,
+    wrap_lines,
+)
+from annotator.reports.digits import (
+    UNDEFINED,
+    find_bar,
+    find_limits,
+    format_number,
+    format_p,
+    format_percent,
+    format_points,
+)
+from annotator.reports.formats.markdown import escape, quote_code
+from annotator.reports.notes import rank_notes, select_notes
+from annotator.reports.table import Table
+from annotator.reports.tables import comparison, frequency
+from annotator.reports.tables.brief import WIDTH, find_share, get_share, write_rows, write_title
+from annotator.reports.triage import Change, Triage, TriagedCode
+
+_QUOTES = 3
+_NAMED = 4  # codes in a sentence
+_LONGEST_AGENT = 12
+
+
+def tabulate(result: Triage) -> Table:
+    """Return a row for each code; changes and quotes are in lines below."""
+    counted, rows = result.counted, [code.row for code in result.codes]
+    columns = {}
+    if any(code.count("agent") for code in result.codes):
+        columns["agent"] = [_find_most(code, "agent") for code in result.codes]
+        columns["step"] = [_find_most(code, "step") for code in result.codes]
+    if result.comparison:
+        columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.codes]
+    header, cells = write_rows(rows, counted, columns)
+    notes = rank_notes(_list_notes(result), corrected=bool(counted.correction))
+    changes = [wrap_line(line, "    ") for line in _list_changes(result)]
+    quotes = [line for code in result.codes[: result.top] for line in _show_quotes(code)]
+    table = Table(
+        title=f"{write_title(counted)}\n\n{wrap_lines(write_summary(result))}",
+        header=header,
+        rows=cells,
+        notes=notes,
+        lines=[line for block in (changes, quotes) if block for line in ("", *block)][1:],
+        instead=["", *(notes if counted.judged else frequency.explain_unjudged(counted))]
+        if not rows
+        else (),
+        name=f"{counted.rubric}-triage",
+        bars=[find_bar(get_share(row)) for row in rows],
+        document=_make_document(result),
+    )
+    return replace(table, brief=replace(table, notes=select_notes(notes)))
+
+
+def _find_most(code: TriagedCode, name: Literal["agent", "step"]) -> str:
+    """Return the agent or step of most findings and their number; "-" if two have as many."""
+    counts = code.count(name)
+    (value, number), (_, second) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    if number == second:
+        return UNDEFINED
+    findings = sum(each.counted for each in code.findings)
+    return f"{cut_middle(sanitize_line(value), _LONGEST_AGENT)} {number}/{findings}"
+
+
+def write_summary(result: Triage) -> str:
+    """Return which code to mend first, in a sentence or two."""
+    counted, codes = result.counted, result.codes
+    if not codes:
+        return f"No code was found in {format_count(counted.judged, 'judged run')}."
+    passed, first = counted.counts.rubric.applies_to.passed, codes[0].row
+    kind = "judged" if passed is None or counted.counts.outcome_unknown else "failed"
+    runs = f"{'passed' if passed and kind == 'failed' else kind} runs"
+    value, share = find_share(first), get_share(first)
+    if value is None:
+        names = [f"{code.row.code} in {code.row.count}" for code in codes]
+        total = format_count(counted.n + counted.undecided + counted.failed, "run")
+        return (
+            f"Found in {total}: {list_first(names, _NAMED)}. The order is by count, because no code"
+            " has a share."
+        )
+    ends = find_limits(share)
+    size = f"{first.count} of {counted.n} {runs}"
+    if counted.correction:
+        labels = format_count(counted.correction.labels, "label")
+        size = f"{format_percent(share)} % of {runs} as corrected by {labels}"
+    limit = f" (at least {format_number(100 * ends[0], 1)} % by the interval)" if ends else ""
+    near = [x.row.code for x in codes[1:] if (find_limits(get_share(x.row)) or (0, 0))[1] >= value]
+    perhaps = f" Perhaps as common, by the intervals: {list_first(near, _NAMED)}." if near else ""
+    return f"Mend {first.code} first: {size}{limit}.{perhaps}"
+
+
+def _list_changes(result: Triage) -> list[str]:
+    """Return what changed since the earlier run, a line each; [] without one."""
+    if not (compared := result.comparison):
+        return []
+    every = (*result.codes, *result.gone)
+    known = [row.code for row in compared.rows]
+    lines = [f"  {_describe_change(x.row.code, x.change)}" for x in every if x.change]
+    if known and not lines:
+        lines.append("  No code is new or gone, and none is shown to have risen or fallen.")
+    if unknown := [code.row.code for code in result.codes if code.row.code not in known]:
+        lines.append(f"  Not known, as a judge cannot rule them out: {', '.join(unknown)}.")
+    if len(compared.judges) > 1:
+        lines.append("  The runs have different judges: a change may be the judge's.")
+    tests = f" (Holm over {format_count(compared.tests, 'test')})" if compared.tests else ""
+    since = sanitize_line(result.since, 1000)
+    return [f"Since {since}, by the judge's own shares{tests}:", *lines]
+
+
+def _describe_change(code: str, change: Change) -> str:
+    now, before = change.now, change.before
+    text = f"{code} {change.kind}: {before.k}/{before.n} before, {now.k}/{now.n} now"
+    absent = {"new": before, "gone": now}.get(change.kind)
+    if ends := find_limits(absent):
+        when = "before" if absent is before else "now"
+        text += f"; at most {format_number(100 * ends[1], 1)} % {when}"
+    if change.p is not None:
+        text += f"; {' '.join(format_points(change.difference))} points, p {format_p(change.p)}"
+    return text
+
+
+def _show_quotes(code: TriagedCode) -> Iterator[str]:
+    yield code.row.code
+    for trace, source, quote, rationale in _list_quotes(code):
+        gap = "  " if measure(trace + source) <= WIDTH - 4 else "\n    "
+        yield f"  {trace}{gap}{source}"
+        yield f'    "{sanitize_line(quote, WIDTH - 6)}"'
+        if rationale:
+            yield f"    {sanitize_line(rationale, WIDTH - 4)}"
+
+
+def _list_quotes(code: TriagedCode) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the trace, the source, the first quote and the first line of the rationale."""
+    for each in code.findings[:_QUOTES]:
+        item, rationale = each.finding.evidence[0], each.finding.rationale.strip()
+        trace, source = sanitize_line(each.trace_id, 1000), sanitize_line(item.source, 30)
+        yield trace, source, item.quote, rationale.partition("\n")[0]
+
+
+def _list_notes(result: Triage) -> Iterator[str]:
+    codes, counted = result.codes, result.counted
+    compared = result.comparison.notes if result.comparison else ()
+    yield from dict.fromkeys((*counted.notes, *compared))
+    unranked = [code.row.code for code in codes if find_share(code.row) is None]
+    if unranked and len(unranked) < len(codes):
+        yield Note(f"Without a share, and so last, by count: {', '.join(unranked)}.", "last")
+    if any(code.count("agent") for code in codes):
+        yield "agent, step: named by most findings of the code; -: none is named most often."
+
+
+def _make_document(result: Triage) -> dict[str, Any]:
+    [counted] = frequency.tabulate([result.counted])
+    compared = comparison.tabulate([result.comparison]) if result.comparison else []
+    return {
+        "run": result.run,
+        "summary": write_summary(result),
+        "since": result.since or None,
+        "codes": [_describe_code(code, result) for code in result.codes],
+        "gone": [_describe_code(code, result) for code in result.gone],
+        "notes": list(_list_notes(result)),
+        "counts": counted.document,
+        "comparison": compared[0].document if compared else None,
+    }
+
+
+def _describe_code(code: TriagedCode, result: Triage) -> dict[str, Any]:
+    return {
+        **frequency.describe_row(code.row, result.counted),
+        "agents": dict(code.count("agent").most_common()),
+        "steps": dict(code.count("step").most_common()),
+        "change": code.change and asdict(code.change),
+        "findings": [asdict(each) for each in code.findings[:_QUOTES]],
+    }
+
+
+def write_ticket(result: Triage) -> str:
+    """Return a ticket in Markdown. Texts of traces and judges are code in it."""
+    table = tabulate(result)
+    first = f"Mend {escape(result.codes[0].row.code)} first" if result.codes else "Nothing to mend"
+    about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
+    changes = [quote_code(line) for line in _list_changes(result)]
+    parts = [f"# {first}", f"{escape(write_summary(result))} {about}", *changes]
+    for n, (code, (_, *cells)) in enumerate(zip(result.codes, table.rows, strict=True)):
+        named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
+        parts.append(f"- [ ] **{escape(code.row.code)}**: {escape(', '.join(named))}")
+        for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
+            texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
+            texts += [quote_code(rationale)] if rationale else []
+            parts.append("\n  >\n".join(f"  > {text}" for text in texts))
+    return "\n\n".join(parts)
