@@ -52,8 +52,8 @@ class TriagedCode:
     findings: tuple[TracedFinding, ...]
     change: Change | None = None
 
-    def count(self, name: Literal["agent", "step"]) -> Counter[str]:
-        """Return how many counted findings name each agent, or each step."""
+    def count(self, name: str) -> Counter[str]:
+        """Return how many counted findings name each ``agent``, or each ``step``."""
         values = (getattr(each.finding, name) for each in self.findings if each.counted)
         return Counter(str(value) for value in values if value is not None)
 
@@ -174,7 +174,7 @@ def _compare(
 def _find_change(row: Row, before: Row, compared: ComparedCode | None) -> Change | None:
     if not (row.share and before.share and compared):  # a judge cannot rule the code out
         return None
-    values = row.share, before.share, compared.difference, compared.adjusted
+    values = before.share, row.share, compared.difference, compared.adjusted
     if row.count and not (before.count or before.anywhere):
         return Change("new", *values)
     if before.count and not (row.count or row.anywhere):

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 from annotator.base.text import (
     Note,
-    cut_middle,
     format_count,
     list_first,
     measure,
@@ -31,17 +30,14 @@ from annotator.reports.tables.brief import WIDTH, find_share, get_share, write_r
 from annotator.reports.triage import Change, Triage, TriagedCode
 
 _QUOTES = 3
+_NOTES = 2  # of a ticket
 _NAMED = 4  # codes in a sentence
-_LONGEST_AGENT = 12
 
 
 def tabulate(result: Triage) -> Table:
     """Return a row for each code; changes and quotes are in lines below."""
     counted, rows = result.counted, [code.row for code in result.codes]
     columns = {}
-    if any(code.count("agent") for code in result.codes):
-        columns["agent"] = [_find_most(code, "agent") for code in result.codes]
-        columns["step"] = [_find_most(code, "step") for code in result.codes]
     if result.comparison:
         columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.codes]
     header, cells = write_rows(rows, counted, columns)
@@ -64,14 +60,15 @@ def tabulate(result: Triage) -> Table:
     return replace(table, brief=replace(table, notes=select_notes(notes)))
 
 
-def _find_most(code: TriagedCode, name: Literal["agent", "step"]) -> str:
-    """Return the agent or step of most findings and their number; "-" if two have as many."""
-    counts = code.count(name)
-    (value, number), (_, second) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    if number == second:
-        return UNDEFINED
+def _describe_place(code: TriagedCode) -> str:
+    """Return the agent and the step that most findings name; "" if two are named as often."""
     findings = sum(each.counted for each in code.findings)
-    return f"{cut_middle(sanitize_line(value), _LONGEST_AGENT)} {number}/{findings}"
+    parts = []
+    for name in ("agent", "step"):
+        first, second = (*code.count(name).most_common(2), ("", 0), ("", 0))[:2]
+        if first[1] > second[1]:
+            parts.append(f"{name} {sanitize_line(first[0], 60)} in {first[1]}/{findings}")
+    return f"  most often {', '.join(parts)}" if parts else ""
 
 
 def write_summary(result: Triage) -> str:
@@ -132,7 +129,7 @@ def _describe_change(code: str, change: Change) -> str:
 
 
 def _show_quotes(code: TriagedCode) -> Iterator[str]:
-    yield code.row.code
+    yield f"{code.row.code}{_describe_place(code)}"
     for trace, source, quote, rationale in _list_quotes(code):
         gap = "  " if measure(trace + source) <= WIDTH - 4 else "\n    "
         yield f"  {trace}{gap}{source}"
@@ -152,12 +149,11 @@ def _list_quotes(code: TriagedCode) -> Iterator[tuple[str, str, str, str]]:
 def _list_notes(result: Triage) -> Iterator[str]:
     codes, counted = result.codes, result.counted
     compared = result.comparison.notes if result.comparison else ()
-    yield from dict.fromkeys((*counted.notes, *compared))
+    yield from counted.notes
+    yield from (Note(f"The comparison: {x}", getattr(x, "id", "")) for x in compared)
     unranked = [code.row.code for code in codes if find_share(code.row) is None]
     if unranked and len(unranked) < len(codes):
         yield Note(f"Without a share, and so last, by count: {', '.join(unranked)}.", "last")
-    if any(code.count("agent") for code in codes):
-        yield "agent, step: named by most findings of the code; -: none is named most often."
 
 
 def _make_document(result: Triage) -> dict[str, Any]:
@@ -190,13 +186,16 @@ def write_ticket(result: Triage) -> str:
     table = tabulate(result)
     first = f"Mend {escape(result.codes[0].row.code)} first" if result.codes else "Nothing to mend"
     about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
-    changes = [quote_code(line) for line in _list_changes(result)]
-    parts = [f"# {first}", f"{escape(write_summary(result))} {about}", *changes]
+    changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
+    parts = [f"# {first}", f"{escape(write_summary(result))} {about}", "\n".join(changes)]
     for n, (code, (_, *cells)) in enumerate(zip(result.codes, table.rows, strict=True)):
         named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
-        parts.append(f"- [ ] **{escape(code.row.code)}**: {escape(', '.join(named))}")
+        place = _describe_place(code).strip()
+        cell = escape(", ".join(named)) + (f", {quote_code(place)}" if place else "")
+        parts.append(f"- [ ] **{escape(code.row.code)}**: {cell}")
         for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
             texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
             texts += [quote_code(rationale)] if rationale else []
             parts.append("\n  >\n".join(f"  > {text}" for text in texts))
-    return "\n\n".join(parts)
+    parts.append(escape(" ".join(table.sentences[:_NOTES])))
+    return "\n\n".join(filter(None, parts))
