@@ -1,5 +1,6 @@
 """``annotate triage``."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def command(
     else:
         say(result.markdown)
     if not result.counted.judged:
-        click.get_current_context().exit(1)
+        sys.exit(1)
     if result.codes and format_ == "table" and not out:
         say_next("view", run, purpose="every finding in its trace")
         say_next("triage", run, "--format", "md", purpose="a ticket")

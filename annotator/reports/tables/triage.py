@@ -26,7 +26,14 @@ from annotator.reports.formats.markdown import escape, quote_code
 from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Table
 from annotator.reports.tables import comparison, frequency
-from annotator.reports.tables.brief import WIDTH, find_share, get_share, write_rows, write_title
+from annotator.reports.tables.brief import (
+    WIDTH,
+    find_share,
+    get_share,
+    write_rows,
+    write_summary,
+    write_title,
+)
 from annotator.reports.triage import Change, Triage, TriagedCode
 
 _QUOTES = 3
@@ -45,7 +52,7 @@ def tabulate(result: Triage) -> Table:
     changes = [wrap_line(line, "    ") for line in _list_changes(result)]
     quotes = [line for code in result.codes[: result.top] for line in _show_quotes(code)]
     table = Table(
-        title=f"{write_title(counted)}\n\n{wrap_lines(write_summary(result))}",
+        title=f"{write_title(counted)}\n\n{wrap_lines(write_advice(result))}",
         header=header,
         rows=cells,
         notes=notes,
@@ -71,9 +78,11 @@ def _describe_place(code: TriagedCode) -> str:
     return f"  most often {', '.join(parts)}" if parts else ""
 
 
-def write_summary(result: Triage) -> str:
+def write_advice(result: Triage) -> str:
     """Return which code to mend first, in a sentence or two."""
     counted, codes = result.counted, result.codes
+    if not counted.judged:
+        return write_summary(counted)
     if not codes:
         return f"No code was found in {format_count(counted.judged, 'judged run')}."
     passed, first = counted.counts.rubric.applies_to.passed, codes[0].row
@@ -161,7 +170,7 @@ def _make_document(result: Triage) -> dict[str, Any]:
     compared = comparison.tabulate([result.comparison]) if result.comparison else []
     return {
         "run": result.run,
-        "summary": write_summary(result),
+        "summary": write_advice(result),
         "since": result.since or None,
         "codes": [_describe_code(code, result) for code in result.codes],
         "gone": [_describe_code(code, result) for code in result.gone],
@@ -187,7 +196,7 @@ def write_ticket(result: Triage) -> str:
     first = f"Mend {escape(result.codes[0].row.code)} first" if result.codes else "Nothing to mend"
     about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
     changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
-    parts = [f"# {first}", f"{escape(write_summary(result))} {about}", "\n".join(changes)]
+    parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
     for n, (code, (_, *cells)) in enumerate(zip(result.codes, table.rows, strict=True)):
         named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
         place = _describe_place(code).strip()
