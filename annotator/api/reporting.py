@@ -367,6 +367,7 @@ def triage(
     """
     from annotator.reports.triage import triage as rank_codes
 
+    _check_once([run, *filter(None, [since])])
     names = None if cluster is None else list_names(cluster)
     return rank_codes(run, since, rubric, group_calibrations(calibration), names, top)
 

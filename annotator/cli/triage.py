@@ -53,6 +53,8 @@ def command(
 
     Exit codes: 0 done; 1 no trace was judged; 2 usage or unreadable input.
     """
+    from annotator.reports.mechanisms import LEAST_FINDINGS
+
     request = open_request([run], (), no_calibration, **options)
     [opened] = request.runs
     result = api.triage(
@@ -74,6 +76,11 @@ def command(
         sys.exit(1)
     if result.codes and format_ == "table" and not out:
         say_next("view", run, purpose="every finding in its trace")
-        say_next("triage", run, "--format", "md", purpose="a ticket")
+        first = result.codes[0]
+        if len(first.findings) >= LEAST_FINDINGS:
+            say_next("report", run, "--mechanisms", first.row.code, purpose="how it happens")
+        pairs = [("--since", since), ("--rubric", rubric)]
+        repeated = [word for flag, value in pairs if value for word in (flag, value)]
+        say_next("triage", run, *repeated, "--format", "md", purpose="a ticket")
         if not result.counted.correction:
             say_next("sample", run, purpose="runs to label: is the judge right?")

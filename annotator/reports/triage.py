@@ -22,7 +22,7 @@ _SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CodeChange:
     """A code's change since an earlier run. ``p``: of the ``difference``, by Holm over codes."""
 
     kind: Literal["new", "risen", "fallen", "gone"]
@@ -50,7 +50,7 @@ class TriagedCode:
 
     row: Row
     findings: tuple[TracedFinding, ...]
-    change: Change | None = None
+    change: CodeChange | None = None
 
     def count(self, name: str) -> Counter[str]:
         """Return how many counted findings name each ``agent``, or each ``step``."""
@@ -114,7 +114,7 @@ def triage(
                 traced = TracedFinding(annotation.trace_id, task, each.code in labels, each)
                 findings[each.code].append(traced)
     rows = [row for row in counted.rows if row.kind == "code"]
-    changes: dict[str, Change | None] = {}
+    changes: dict[str, CodeChange | None] = {}
     comparison = None
     if since and counted.judged:
         comparison = _compare(run, since, scheme.id, cluster)
@@ -122,7 +122,7 @@ def triage(
         before = {row.code: row for row in _count(since, scheme.id, None, cluster).rows}
         changes = {x.code: _find_change(x, before[x.code], compared.get(x.code)) for x in rows}
     codes = [
-        TriagedCode(row, _spread(findings[row.code]), changes.get(row.code))
+        TriagedCode(row, _arrange(findings[row.code]), changes.get(row.code))
         for row in sorted(rows, key=_rank)
     ]
     return Triage(
@@ -146,7 +146,7 @@ def _rank(row: Row) -> tuple[bool, float, float, int]:
     return value is None, -low if value else 0.0, -(value or 0.0), -(row.count or 0)
 
 
-def _spread(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
+def _arrange(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     turns = Counter[str]()  # of each task
     order: list[tuple[int, int, TracedFinding]] = []
     for each in sorted(findings, key=lambda x: (not x.counted, x.trace_id)):
@@ -162,8 +162,6 @@ def _compare(
     """Return both runs by the judge's own shares: a trace id in both is two runs of one scenario,
     and a label is of only one of them.
     """
-    if run.id == since.id:
-        raise AnnotatorError(f"{since} is the same run: compare it with another one")
     runs = (run, since)
     for compared in compare(runs, "run", name_runs(runs), cluster=cluster):
         if compared.rubric.id == rubric:
@@ -171,15 +169,15 @@ def _compare(
     raise AnnotatorError(f"{since} was not judged by this version of {rubric}")
 
 
-def _find_change(row: Row, before: Row, compared: ComparedCode | None) -> Change | None:
+def _find_change(row: Row, before: Row, compared: ComparedCode | None) -> CodeChange | None:
     if not (row.share and before.share and compared):  # a judge cannot rule the code out
         return None
     values = before.share, row.share, compared.difference, compared.adjusted
     if row.count and not (before.count or before.anywhere):
-        return Change("new", *values)
+        return CodeChange("new", *values)
     if before.count and not (row.count or row.anywhere):
-        return Change("gone", *values)
+        return CodeChange("gone", *values)
     if compared.adjusted is None or compared.adjusted > _SIGNIFICANT:
         return None
     rises = compared.difference and (compared.difference.value or 0.0) > 0
-    return Change("risen" if rises else "fallen", *values)
+    return CodeChange("risen" if rises else "fallen", *values)

@@ -185,8 +185,11 @@ def test_labels_change_the_order(annotate_cli, tmp_path, rubric, calibrate):
     assert "Mend beta first: 62.5 % of judged runs as corrected by 24 labels (at least" in words
     words = print_words(annotate_cli, run, "--no-calibration")
     assert "Mend alpha first: 9 of 24 judged runs (at least 21.2 %" in words
-    again = make_run(tmp_path / "old", rubric, count(alpha=9, beta=6, none=9))
-    assert "own shares (Holm" not in print_words(annotate_cli, run, "--since", again)
+    # The labels are not of the other run, which has the same ids.
+    make_run(tmp_path / "old", rubric, count(beta=15, none=9))
+    words = print_words(annotate_cli, "run", "--since", "old")
+    assert "Since old, by the judge's own shares (Holm over 2 tests): beta fallen: 15" in words
+    assert "alpha new: 0/24 before, 9/24 now; at most 13.8 % before;" in words  # 3.84 / 27.84
 
 
 def test_the_agent_and_step_of_most_findings(annotate_cli, tmp_path, rubric):

@@ -34,7 +34,7 @@ from annotator.reports.tables.brief import (
     write_summary,
     write_title,
 )
-from annotator.reports.triage import Change, Triage, TriagedCode
+from annotator.reports.triage import CodeChange, Triage, TriagedCode
 
 _QUOTES = 3
 _NOTES = 2  # of a ticket
@@ -67,7 +67,7 @@ def tabulate(result: Triage) -> Table:
     return replace(table, brief=replace(table, notes=select_notes(notes)))
 
 
-def _describe_place(code: TriagedCode) -> str:
+def _describe_attribution(code: TriagedCode) -> str:
     """Return the agent and the step that most findings name; "" if two are named as often."""
     findings = sum(each.counted for each in code.findings)
     parts = []
@@ -112,11 +112,11 @@ def _list_changes(result: Triage) -> list[str]:
     if not (compared := result.comparison):
         return []
     every = (*result.codes, *result.gone)
-    known = [row.code for row in compared.rows]
+    comparable = [row.code for row in compared.rows]
     lines = [f"  {_describe_change(x.row.code, x.change)}" for x in every if x.change]
-    if known and not lines:
+    if comparable and not lines:
         lines.append("  No code is new or gone, and none is shown to have risen or fallen.")
-    if unknown := [code.row.code for code in result.codes if code.row.code not in known]:
+    if unknown := [code.row.code for code in result.codes if code.row.code not in comparable]:
         lines.append(f"  Not known, as a judge cannot rule them out: {', '.join(unknown)}.")
     if len(compared.judges) > 1:
         lines.append("  The runs have different judges: a change may be the judge's.")
@@ -125,7 +125,7 @@ def _list_changes(result: Triage) -> list[str]:
     return [f"Since {since}, by the judge's own shares{tests}:", *lines]
 
 
-def _describe_change(code: str, change: Change) -> str:
+def _describe_change(code: str, change: CodeChange) -> str:
     now, before = change.now, change.before
     text = f"{code} {change.kind}: {before.k}/{before.n} before, {now.k}/{now.n} now"
     absent = {"new": before, "gone": now}.get(change.kind)
@@ -138,7 +138,7 @@ def _describe_change(code: str, change: Change) -> str:
 
 
 def _show_quotes(code: TriagedCode) -> Iterator[str]:
-    yield f"{code.row.code}{_describe_place(code)}"
+    yield f"{code.row.code}{_describe_attribution(code)}"
     for trace, source, quote, rationale in _list_quotes(code):
         gap = "  " if measure(trace + source) <= WIDTH - 4 else "\n    "
         yield f"  {trace}{gap}{source}"
@@ -199,8 +199,8 @@ def write_ticket(result: Triage) -> str:
     parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
     for n, (code, (_, *cells)) in enumerate(zip(result.codes, table.rows, strict=True)):
         named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
-        place = _describe_place(code).strip()
-        cell = escape(", ".join(named)) + (f", {quote_code(place)}" if place else "")
+        attribution = _describe_attribution(code).strip()
+        cell = escape(", ".join(named)) + (f", {quote_code(attribution)}" if attribution else "")
         parts.append(f"- [ ] **{escape(code.row.code)}**: {cell}")
         for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
             texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
