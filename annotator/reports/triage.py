@@ -64,6 +64,7 @@ class Triage:
     there is a calibration; then those without a share, by their counts.
 
     Attributes:
+        all_failed: whether every judged run failed.
         gone: codes that only the earlier run, ``since``, has.
         comparison: both runs, by the judge's own shares.
         top: the number of codes that are shown with quotes.
@@ -73,6 +74,7 @@ class Triage:
     counted: FrequencyTable
     codes: tuple[TriagedCode, ...]
     top: int
+    all_failed: bool
     since: str = ""
     gone: tuple[TriagedCode, ...] = ()
     comparison: ConditionComparison | None = None
@@ -106,8 +108,10 @@ def triage(
     scheme = run.scheme(rubric or next(iter(run.schemes)))
     counted = _count(run, scheme.id, calibrations, cluster)
     findings = defaultdict[str, list[TracedFinding]](list)
+    outcomes = set[object]()
     for annotation in run.annotations(scheme.id):
         if annotation.status in JUDGED:
+            outcomes.add(annotation.attributes.get("passed"))
             labels = scheme.labels_of(annotation)
             task = find_cluster(annotation.attributes, counted.counts.cluster_by)
             for each in annotation.findings:
@@ -127,6 +131,7 @@ def triage(
     ]
     return Triage(
         *(str(run), counted, tuple(x for x in codes if x.row.count or find_share(x.row)), top),
+        outcomes == {False},
         str(since or ""),
         tuple(x for x in codes if x.change and x.change.kind == "gone"),
         comparison,

@@ -156,6 +156,15 @@ def test_failed_and_undecided_traces_are_in_no_share(annotate_cli, tmp_path, rub
     assert "alpha 2/4 50.0 [15.0, 85.0] [33.3, 66.7]" in words
 
 
+@pytest.mark.parametrize(("other", "runs"), [(False, "failed"), (True, "judged"), (None, "judged")])
+def test_runs_are_called_failed_if_all_are(annotate_cli, tmp_path, rubric, other, runs):
+    traces = [said("a", "alpha", passed=False), said("b", "alpha", passed=other)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    assert f"Mend alpha first: 2 of 2 {runs} runs (at least 34.2 %" in print_words(
+        annotate_cli, run
+    )
+
+
 @pytest.mark.parametrize(
     ("traces", "code", "text"),
     [

@@ -85,16 +85,15 @@ def write_advice(result: Triage) -> str:
         return write_summary(counted)
     if not codes:
         return f"No code was found in {format_count(counted.judged, 'judged run')}."
-    passed, first = counted.counts.rubric.applies_to.passed, codes[0].row
-    kind = "judged" if passed is None or counted.counts.outcome_unknown else "failed"
-    runs = f"{'passed' if passed and kind == 'failed' else kind} runs"
+    runs = "failed runs" if result.all_failed else "judged runs"
+    first = codes[0].row
     value, share = find_share(first), get_share(first)
-    if value is None:
+    if not value:
         names = [f"{code.row.code} in {code.row.count}" for code in codes]
         total = format_count(counted.n + counted.undecided + counted.failed, "run")
         return (
             f"Found in {total}: {list_first(names, _NAMED)}. The order is by count, because no code"
-            " has a share."
+            " has a share above 0."
         )
     ends = find_limits(share)
     size = f"{first.count} of {counted.n} {runs}"
