@@ -129,13 +129,10 @@ def triage(
         TriagedCode(row, _arrange(findings[row.code]), changes.get(row.code))
         for row in sorted(rows, key=_rank)
     ]
-    return Triage(
-        *(str(run), counted, tuple(x for x in codes if x.row.count or find_share(x.row)), top),
-        outcomes == {False},
-        str(since or ""),
-        tuple(x for x in codes if x.change and x.change.kind == "gone"),
-        comparison,
-    )
+    ranked = tuple(code for code in codes if code.row.count or find_share(code.row))
+    gone = tuple(code for code in codes if code not in ranked and code.change)
+    about = str(run), counted, ranked, top, outcomes == {False}
+    return Triage(*about, str(since or ""), gone, comparison)
 
 
 def _count(

@@ -196,7 +196,8 @@ def test_labels_change_the_order(annotate_cli, tmp_path, rubric, calibrate):
     assert "Mend alpha first: 9 of 24 judged runs (at least 21.2 %" in words
     # The labels are not of the other run, which has the same ids.
     make_run(tmp_path / "old", rubric, count(beta=15, none=9))
-    words = print_words(annotate_cli, "run", "--since", "old")
+    words = print_words(annotate_cli, "run", "--since", "old", "-v")
+    assert "same true shares" not in words
     assert "Since old, by the judge's own shares (Holm over 2 tests): beta fallen: 15" in words
     assert "alpha new: 0/24 before, 9/24 now; at most 13.8 % before;" in words  # 3.84 / 27.84
 

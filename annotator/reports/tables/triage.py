@@ -13,6 +13,7 @@ from annotator.base.text import (
     wrap_line,
     wrap_lines,
 )
+from annotator.reports.comparison_notes import SAME
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -30,6 +31,7 @@ from annotator.reports.tables.brief import (
     WIDTH,
     find_share,
     get_share,
+    write_name,
     write_rows,
     write_summary,
     write_title,
@@ -89,7 +91,7 @@ def write_advice(result: Triage) -> str:
     first = codes[0].row
     value, share = find_share(first), get_share(first)
     if not value:
-        names = [f"{code.row.code} in {code.row.count}" for code in codes]
+        names = [f"{write_name(code.row)} in {code.row.count}" for code in codes]
         total = format_count(counted.n + counted.undecided + counted.failed, "run")
         return (
             f"Found in {total}: {list_first(names, _NAMED)}. The order is by count, because no code"
@@ -101,9 +103,13 @@ def write_advice(result: Triage) -> str:
         labels = format_count(counted.correction.labels, "label")
         size = f"{format_percent(share)} % of {runs} as corrected by {labels}"
     limit = f" (at least {format_number(100 * ends[0], 1)} % by the interval)" if ends else ""
-    near = [x.row.code for x in codes[1:] if (find_limits(get_share(x.row)) or (0, 0))[1] >= value]
+    near = [
+        write_name(x.row)
+        for x in codes[1:]
+        if (find_limits(get_share(x.row)) or (0, 0))[1] >= value
+    ]
     perhaps = f" Perhaps as common, by the intervals: {list_first(near, _NAMED)}." if near else ""
-    return f"Mend {first.code} first: {size}{limit}.{perhaps}"
+    return f"Mend {write_name(first)} first: {size}{limit}.{perhaps}"
 
 
 def _list_changes(result: Triage) -> list[str]:
@@ -137,7 +143,7 @@ def _describe_change(code: str, change: CodeChange) -> str:
 
 
 def _show_quotes(code: TriagedCode) -> Iterator[str]:
-    yield f"{code.row.code}{_describe_attribution(code)}"
+    yield f"{write_name(code.row)}{_describe_attribution(code)}"
     for trace, source, quote, rationale in _list_quotes(code):
         gap = "  " if measure(trace + source) <= WIDTH - 4 else "\n    "
         yield f"  {trace}{gap}{source}"
@@ -158,7 +164,9 @@ def _list_notes(result: Triage) -> Iterator[str]:
     codes, counted = result.codes, result.counted
     compared = result.comparison.notes if result.comparison else ()
     yield from counted.notes
-    yield from (Note(f"The comparison: {x}", getattr(x, "id", "")) for x in compared)
+    for note in compared:
+        if (id_ := getattr(note, "id", "")) != SAME:  # an id in both runs is not one trace here
+            yield Note(f"The comparison: {note}", id_)
     unranked = [code.row.code for code in codes if find_share(code.row) is None]
     if unranked and len(unranked) < len(codes):
         yield Note(f"Without a share, and so last, by count: {', '.join(unranked)}.", "last")
@@ -192,7 +200,11 @@ def _describe_code(code: TriagedCode, result: Triage) -> dict[str, Any]:
 def write_ticket(result: Triage) -> str:
     """Return a ticket in Markdown. Texts of traces and judges are code in it."""
     table = tabulate(result)
-    first = f"Mend {escape(result.codes[0].row.code)} first" if result.codes else "Nothing to mend"
+    first = (
+        f"Mend {escape(write_name(result.codes[0].row))} first"
+        if result.codes
+        else "Nothing to mend"
+    )
     about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
     changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
     parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
@@ -200,7 +212,7 @@ def write_ticket(result: Triage) -> str:
         named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
         attribution = _describe_attribution(code).strip()
         cell = escape(", ".join(named)) + (f", {quote_code(attribution)}" if attribution else "")
-        parts.append(f"- [ ] **{escape(code.row.code)}**: {cell}")
+        parts.append(f"- [ ] **{escape(write_name(code.row))}**: {cell}")
         for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
             texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
             texts += [quote_code(rationale)] if rationale else []
