@@ -26,7 +26,7 @@ from annotator.runs.execute import (
 )
 from annotator.runs.forecast import Forecast, sample_pilot
 from annotator.runs.forecast import forecast as forecast_plan
-from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, IfRejected
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, IfRejected, is_induction
 from annotator.runs.run import Run, load_run, open_run
 from annotator.runs.shards import is_in_shards, locate_shard
 from annotator.runs.store import list_judged
@@ -151,6 +151,8 @@ async def aannotate(
     if out:
         refuse_url(out, "a run is judged into a folder here, line by line; copy it when done")
     folder = Path(out) if out else None
+    if folder and is_induction(folder):
+        raise AnnotatorError(f"{folder} holds an induction; name another folder with --out")
     engine = engine or ("processes" if (workers or 1) > 1 else None)
     if pilot is not None and pilot < 1:
         raise SettingsError(f"pilot: expected a number from 1, found {pilot}")

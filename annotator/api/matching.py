@@ -11,6 +11,7 @@ from annotator.induction.codebook import Codebook, has_codebook, open_codebook
 from annotator.judges.build import ModelSettings, build_judge
 from annotator.rubrics import read_definitions
 from annotator.runs.execute import ignore, refuse_running_loop
+from annotator.runs.manifest import is_induction
 from annotator.runs.run import Run, is_run, open_run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 
@@ -23,8 +24,8 @@ CodeSource = Run | Codebook | str | Path
 
 
 def has_findings(path: str | Path) -> bool:
-    """Whether a path is a run or an induction."""
-    return has_codebook(Path(path)) or is_run(path)
+    """Whether a path is a run or an induction, also an unfinished one."""
+    return has_codebook(Path(path)) or is_induction(Path(path)) or is_run(path)
 
 
 def match_codes(

@@ -15,6 +15,7 @@ from annotator.base.text import describe_validation, find_repeated, format_count
 from annotator.rubrics.annotations import Evidence
 from annotator.rubrics.changes import dump_rubric
 from annotator.rubrics.model import AppliesTo, Code, Example, Rubric
+from annotator.runs.manifest import CODEBOOK
 
 Action = Literal["merge", "split", "rename", "drop", "accept", "move", "undo"]
 
@@ -266,7 +267,7 @@ def _move(
     return changed
 
 
-_FILE, _LOG, _RUBRIC = "codebook.json", "decisions.jsonl", "rubric.yaml"
+_LOG, _RUBRIC = "decisions.jsonl", "rubric.yaml"
 _adapt = cache(TypeAdapter[Any])  # building one takes longer than reading a line
 
 
@@ -278,18 +279,18 @@ def save_codebook(book: Codebook, folder: Path) -> None:
     """
     data = _adapt(Codebook).dump_json(book, indent=1) + b"\n"
     decisions = read_decisions(folder)
-    if decisions and not (has_codebook(folder) and read_bounded(folder / _FILE) == data):
+    if decisions and not (has_codebook(folder) and read_bounded(folder / CODEBOOK) == data):
         number = format_count(len(decisions), "decision")
         raise AnnotatorError(
             f"{folder / _LOG} has {number} about another codebook: name another folder"
         )
-    write_file(folder / _FILE, data)
+    write_file(folder / CODEBOOK, data)
     _write_rubric(book.replay(decisions), folder)
 
 
 def has_codebook(folder: Path) -> bool:
     """Whether a folder holds a codebook."""
-    return (folder / _FILE).is_file()
+    return (folder / CODEBOOK).is_file()
 
 
 def read_codebook(folder: Path) -> tuple[Codebook, tuple[CodeDecision, ...]]:
@@ -298,7 +299,7 @@ def read_codebook(folder: Path) -> tuple[Codebook, tuple[CodeDecision, ...]]:
     Raises:
         AnnotatorError: there is no codebook, or a file is damaged.
     """
-    file = folder / _FILE
+    file = folder / CODEBOOK
     try:
         book: Codebook = _adapt(Codebook).validate_json(read_bounded(file))
     except OSError as error:
@@ -351,7 +352,7 @@ def replay_log(book: Codebook, decisions: Sequence[CodeDecision], folder: Path) 
     try:
         return book.replay(decisions)
     except AnnotatorError as error:
-        raise AnnotatorError(f"{folder / _LOG} does not fit {_FILE}: {error}") from error
+        raise AnnotatorError(f"{folder / _LOG} does not fit {CODEBOOK}: {error}") from error
 
 
 def decide(folder: Path, decision: CodeDecision) -> Codebook:

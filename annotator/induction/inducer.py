@@ -253,8 +253,7 @@ class Inducer:
         rubric = rubric.model_copy(update={"sha256": sha256})
         calls = _divide(findings)
         prompts = {
-            f"assign-{sha256[:8]}-{n}": render_assignment(rubric, each)
-            for n, each in enumerate(calls, 1)
+            f"assign-{n}": render_assignment(rubric, each) for n, each in enumerate(calls, 1)
         }
         answers = await self._ask(prompts, Assignment, read_assignment)
         return {

@@ -21,12 +21,11 @@ from annotator.induction.codebook import (
 from annotator.induction.passed import CodeShares, compare_passed
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
+from annotator.runs.manifest import INDUCTION, is_induction
 from validation import Estimate, estimate_unseen
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
-
-FILE = "induction.json"
 
 
 @dataclass(frozen=True)
@@ -160,16 +159,18 @@ _ADAPTER = TypeAdapter(InductionRecord)
 
 def write_record(record: InductionRecord, folder: Path) -> None:
     """Write ``induction.json``."""
-    write_file(folder / FILE, _ADAPTER.dump_json(record, indent=1) + b"\n")
+    write_file(folder / INDUCTION, _ADAPTER.dump_json(record, indent=1) + b"\n")
 
 
 def begin_record(folder: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
     """Write the settings of an induction that begins, or compare them with those of its first part.
+    ``sample`` may be larger than there.
 
     Raises:
-        AnnotatorError: an induction is there without ``resume``, or with other settings.
+        AnnotatorError: an induction is there without ``resume``, or with other settings, or people
+            have decided about the codes of a smaller sample.
     """
-    if not (folder / FILE).exists():
+    if not is_induction(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_record(InductionRecord(settings), folder)
         return
@@ -178,22 +179,32 @@ def begin_record(folder: Path, settings: Mapping[str, Any], *, resume: bool) -> 
             f"{folder}: an induction is there; go on with --resume, or name another --out"
         )
     before = read_record(folder).settings
+    grows = settings["sample"] > before["sample"]
+    if grows and read_decisions(folder):
+        raise AnnotatorError(
+            f"{folder}: people have decided about the codes of {before['sample']} traces; a larger"
+            " --sample needs another --out"
+        )
     for name, value in settings.items():
-        if before.get(name) != value:
+        if before.get(name) != value and not (grows and name == "sample"):
             raise AnnotatorError(
                 f"{folder} cannot be resumed: {name} was {before.get(name)!r}, and is now"
                 f" {value!r}; name another --out"
             )
+    if grows:
+        write_record(InductionRecord(settings), folder)
 
 
 def read_record(folder: Path) -> InductionRecord:
     """Return the content of ``induction.json``; raises AnnotatorError if it cannot be read."""
     try:
-        return _ADAPTER.validate_json(read_bounded(folder / FILE))
+        return _ADAPTER.validate_json(read_bounded(folder / INDUCTION))
     except OSError as error:
         raise AnnotatorError(f"{folder}: no induction here: {error.strerror}") from error
     except ValidationError as error:
-        raise AnnotatorError(f"{folder / FILE}: damaged: {error.errors()[0]['msg']}") from error
+        raise AnnotatorError(
+            f"{folder / INDUCTION}: damaged: {error.errors()[0]['msg']}"
+        ) from error
 
 
 def open_induction(folder: Path | str) -> Induction:

@@ -80,26 +80,20 @@ def sample_traces(
             f" {_FEWEST}{reason}"
         )
     random = Random(seed)  # noqa: S311 - no secret
-    sizes = _divide(population, min(size, total))
-    places: list[tuple[float, str]] = []
+    others = total - population.get("failed", 0)
+    places: list[tuple[float, str]] = []  # a larger sample begins with a smaller one
     for name in sorted(tasks):
-        order = _arrange(tasks[name], random)[: sizes[name]]
-        places += [((n + 0.5) / len(order), trace_id) for n, trace_id in enumerate(order)]
-    return TraceSample(tuple(x for _, x in sorted(places)), population, unreadable, first)
+        failed = name == "failed"
+        share = _FAILED_SHARE if failed else (1 - _FAILED_SHARE) * population[name] / others
+        order = _arrange(tasks[name], random)
+        places += [((n + 0.5) / share, trace_id) for n, trace_id in enumerate(order)]
+    trace_ids = tuple(trace_id for _, trace_id in sorted(places)[:size])
+    return TraceSample(trace_ids, population, unreadable, first)
 
 
 def name_outcome(passed: bool | None) -> str:
     """Return the name of an outcome."""
     return "unknown" if passed is None else "passed" if passed else "failed"
-
-
-def _divide(population: Mapping[str, int], size: int) -> dict[str, int]:
-    """Return how many traces of each outcome to draw: ``size`` in all."""
-    failed, passed, unknown = (population.get(x, 0) for x in ("failed", "passed", "unknown"))
-    others = passed + unknown
-    from_failed = min(failed, max(round(size * _FAILED_SHARE), size - others))
-    of_passed = round((size - from_failed) * passed / others) if others else 0
-    return {"failed": from_failed, "passed": of_passed, "unknown": size - from_failed - of_passed}
 
 
 def _arrange(tasks: Mapping[str, Sequence[str]], random: Random) -> list[str]:

@@ -144,7 +144,10 @@ def _list_notes(induction: Induction) -> Iterator[str]:
             " to fit these findings."
         )
     if not record.saturated and record.batches and record.batches[-1].codes:
-        yield "The sample ended before a batch without a new code: a larger --sample may find more."
+        yield (
+            "The sample ended before a batch without a new code: --resume with a larger --sample"
+            " may find more."
+        )
     unknown = sum(traces.get("passed") is None for traces in book.traces.values())
     if unknown:
         runs = format_count(unknown, "run")

@@ -361,12 +361,12 @@ def is_given_twice(
     code: Code, evidence: Sequence[Evidence], earlier: Sequence[Sequence[Evidence]]
 ) -> bool:
     """Whether a finding repeats an ``earlier`` one of its code: any, or if the code ``repeats`` one
-    that has all its quotes.
+    with the same quotes.
     """
     if not code.repeats:
         return bool(earlier)
     places = {(item.source, item.start, item.end) for item in evidence}
-    return any(places <= {(x.source, x.start, x.end) for x in other} for other in earlier)
+    return any(places == {(x.source, x.start, x.end) for x in other} for other in earlier)
 
 
 def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:

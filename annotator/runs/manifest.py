@@ -161,13 +161,27 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+INDUCTION, CODEBOOK = "induction.json", "codebook.json"
+"""The files of an induction; the second one is written at its end."""
+
+
+def is_induction(folder: Path) -> bool:
+    """Whether a folder holds an induction, finished or not."""
+    return (folder / INDUCTION).exists()
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest in a run directory."""
     file = folder / "run.json"
     try:
         return Manifest.model_validate(json.loads(read_bounded(file)))
     except FileNotFoundError as error:
-        raise AnnotatorError(f"{name_place(folder)}: not a run directory (no run.json)") from error
+        reason = "not a run directory (no run.json)"
+        if is_induction(folder):
+            reason = "an unfinished induction: go on with annotate induce and --resume"
+            if (folder / CODEBOOK).exists():
+                reason = "an induction, not a run: read it with annotate view"
+        raise AnnotatorError(f"{name_place(folder)}: {reason}") from error
     except OSError as error:
         raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
     except ValidationError as error:

@@ -53,18 +53,20 @@ async def ask_proposals(
         name: hashlib.sha256(f"{prompt.tag} {json.dumps(proposer.settings)}".encode()).hexdigest()
         for name, prompt in prompts.items()
     }
-    before = {
-        name: item for name in prompts if (item := _read(folder / name, requests[name], adapter))
+    before = {name: item for name in prompts if (item := _read(folder / name, adapter))}
+    kept = {
+        name: item
+        for name, item in before.items()
+        if item.request == requests[name] and not item.error
     }
-    kept = {name: item for name, item in before.items() if not item.error}
 
     async def ask(name: str) -> None:
         try:
             answer = await proposer.propose(name, prompts[name], requests[name])
         except Pending:
             return
-        if failed := before.get(name):  # which has cost something, too
-            answer = replace(answer, usage=failed.usage + answer.usage)
+        if earlier := before.get(name):  # which has cost something, too
+            answer = replace(answer, usage=earlier.usage + answer.usage)
         kept[name] = answer
         text = json.dumps(asdict(answer), ensure_ascii=False, indent=1)
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -100,12 +102,9 @@ PROPOSALS, _FILE = "proposals", "proposal.json"
 """The directory of the requests, and the file of an answer."""
 
 
-def _read(
-    folder: Path, request: str, adapter: TypeAdapter[KeptProposal[T]]
-) -> KeptProposal[T] | None:
-    """Return the answer that is kept there to the same request, or None."""
+def _read(folder: Path, adapter: TypeAdapter[KeptProposal[T]]) -> KeptProposal[T] | None:
+    """Return the answer that is kept there, or None."""
     try:
-        kept = adapter.validate_json(read_bounded(folder / _FILE))
+        return adapter.validate_json(read_bounded(folder / _FILE))
     except (OSError, ValidationError):
         return None
-    return kept if kept.request == request else None

@@ -130,6 +130,7 @@ def test_a_batch_without_a_new_code_ends_it(annotate_cli, tmp_path: Path) -> Non
         again = induce(annotate_cli, server, "--batch-size", 10, "--resume", "-v")
         assert len(server.seen) == 24  # nothing is asked again
     assert "20 of 40 traces were not read" in again.out
+    assert "The run is of 20 traces" in annotate_cli("report", "out/open").out
     assert [batch["new_codes"] for batch in result()["batches"]] == [1, 0]
     assert result()["saturated"]
 
@@ -215,6 +216,48 @@ def test_a_stopped_induction_goes_on_where_it_stopped(annotate_cli, tmp_path: Pa
         assert [reader.name_step(request) for request in server.seen] == ["write", "assign"]
     assert "25 findings in 3 codes" in done.out
     assert result()["usage"]["calls"] == 40 + 2 + 1 + 2  # also the call that was refused
+
+
+def test_a_larger_sample_goes_on_with_the_smaller_one(annotate_cli, tmp_path: Path) -> None:
+    marks = {n: ("secret", "hasty", "vague")[n % 3] for n in range(40)}
+    plant(tmp_path, marks)
+    with Server(Reader()) as server:
+        induce(annotate_cli, server, "--sample", 9, "--batch-size", 5)
+        first = set(annotator.open_induction("out").book.traces)
+        done = induce(annotate_cli, server, "--resume", "--batch-size", 5, "--sample", 8)
+        assert "out cannot be resumed: sample was 9, and is now 8" in done.err
+        done = induce(annotate_cli, server, "--resume", "--batch-size", 5, "--sample", 12)
+        assert done.code == 0, done.err
+        assert sum(Reader.name_step(request) == "read" for request in server.seen) == 12
+        larger = annotator.open_induction("out")
+        assert first < set(larger.book.traces)
+        assert larger.record.usage.calls == len(server.seen)
+        decide(Path("out"), CodeDecision("accept", ("secret",)))
+        done = induce(annotate_cli, server, "--resume", "--batch-size", 5, "--sample", 20)
+    assert done.code == 2
+    assert "people have decided about the codes of 12 traces" in done.err
+
+
+def test_an_unfinished_induction_is_no_run(annotate_cli, tmp_path: Path) -> None:
+    plant(tmp_path, MARKS)
+    reader = Reader()
+
+    def answer(request: Request) -> Reply:
+        if reader.name_step(request) == "write":
+            return Reply(status=400, error={"message": "no"})
+        return reader(request)
+
+    with Server(answer) as server:
+        induce(annotate_cli, server)
+    for command in (("view", "out"), ("report", "out"), ("rubric", "diff", "out", "out/open")):
+        done = annotate_cli(*command)
+        assert done.code == 2
+        expected = "out: an unfinished induction: go on with annotate induce and --resume"
+        assert expected in " ".join(done.err.split())
+    done = annotate_cli("run", "logs", "--rubric", "symptoms", "--judge", "rules", "--out", "out")
+    assert done.code == 2
+    assert "out holds an induction; name another folder with --out" in done.err
+    assert not Path("out/run.json").exists()
 
 
 def test_a_model_that_answers_nonsense_is_asked_about_one_batch(

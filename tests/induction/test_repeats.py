@@ -32,7 +32,8 @@ def write_rubric(folder: Path, **code: object) -> str:
     [
         pytest.param(True, [ONE], [TWO], 2, id="other-quotes"),
         pytest.param(True, [ONE], [ONE], 1, id="same-quote"),
-        pytest.param(True, [ONE, TWO], [TWO], 1, id="only-quotes-of-the-first"),
+        pytest.param(True, [ONE, TWO], [TWO, ONE], 1, id="same-quotes"),
+        pytest.param(True, [ONE, TWO], [TWO], 2, id="only-quotes-of-the-first"),
         pytest.param(True, [ONE], [ONE, TWO], 2, id="one-quote-more"),
         pytest.param(True, [ONE, TWO], [TWO, THREE], 2, id="one-quote-in-both"),
         pytest.param(False, [ONE], [TWO], 1, id="a-code-that-does-not-repeat"),
