@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator import Calibration, __version__, api
+from annotator import __version__, api
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import explain_extra
 from annotator.base.text import dump_json
@@ -19,6 +19,9 @@ from annotator.cli.judges import make_judge_settings
 from annotator.cli.options import PATH, add_option
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import Trace, load_traces
+
+if TYPE_CHECKING:  # statistics are slow to import
+    from annotator import Calibration
 
 _PAGE = 20_000  # characters of a trace
 _DATA = (
@@ -215,7 +218,7 @@ class _Tools:
         return load_rubric(name if name in built_in else str(self._locate(name)))
 
 
-def _describe(calibration: Calibration) -> str:
+def _describe(calibration: "Calibration") -> str:
     """Return who labelled, n, agreement and warnings of a calibration, as JSON."""
     fields = asdict(calibration)
     measures = ("value", "low", "high", "n", "reason")
