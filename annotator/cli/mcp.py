@@ -119,7 +119,7 @@ class _Tools:
         codes = {each: None for scheme in opened.schemes.values() for each in scheme.ids}
         if code not in codes:
             raise AnnotatorError(f"{opened}: no code {code!r}, only {', '.join(codes)}")
-        found = [
+        findings = [
             {
                 "trace_id": annotation.trace_id,
                 "rubric": annotation.rubric,
@@ -131,8 +131,8 @@ class _Tools:
             for finding in annotation.findings
             if finding.code == code
         ]
-        head = {"code": code, "findings": len(found), "shown": min(limit, len(found))}
-        return _DATA + "\n".join(map(dump_json, [head, *found[: max(limit, 0)]]))
+        head = {"code": code, "findings": len(findings), "shown": min(limit, len(findings))}
+        return _DATA + "\n".join(map(dump_json, [head, *findings[: max(limit, 0)]]))
 
     def read_trace(self, traces: str, trace_id: str, offset: int = 0) -> str:
         """Print the text of a trace in pages: messages, patches and outcome. ``traces`` is the
