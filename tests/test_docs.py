@@ -217,7 +217,7 @@ def parse_command(text: str) -> tuple[tuple[str, ...], bool]:
     return words, can_run
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "annotator/cli/skill.md"])
 def test_commands_that_are_only_named_could_be_given(page):
     for text in find_commands(page):
         try:

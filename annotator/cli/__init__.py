@@ -51,6 +51,10 @@ _GROUPS = {
         "facts": "Print facts that a program establishes, with the passages.",
         "conflicts": "Find where two patches represent one class differently.",
     },
+    "Work with a coding agent": {
+        "skill": "Print instructions for a coding agent that uses annotate.",
+        "mcp": "Serve runs and findings to a coding agent (MCP).",
+    },
     "Files": {
         "rubric": "List, show, check, compare, import and start rubric files.",
         "merge": "Merge the shards of a run.",
