@@ -23,6 +23,7 @@ from annotator.rubrics import NONE, Rubric
 from annotator.runs.run import Run
 from annotator.traces import Trace
 from annotator.traces.read import Library
+from annotator.traces.redaction import redact
 
 _ASKED = ("labelled", "none", "undecided")
 
@@ -53,7 +54,8 @@ def write_tasks(
             if not isinstance(trace, Trace):
                 reason = f": {trace.reason}" if trace else ": the run's folders have no such trace"
                 raise AnnotatorError(f"{sanitize_line(unblind(item.trace_id), 200)}{reason}")
-            task = {"data": _make_data(item, trace, rubric)}
+            seen = redact(trace) if run.manifest.redaction else trace
+            task = {"data": _make_data(item, seen, rubric)}
             out.write(f"{',' if n else '['}\n{dump_json(task)}".encode())
         out.write(b"\n]\n")
     write_file(file.with_suffix(".xml"), make_page(rubric))
@@ -101,7 +103,7 @@ def make_page(rubric: Rubric) -> str:
     lines += ['  <Header value="confidence"/>', '  <Rating name="confidence" toName="text"/>']
     lines += ['  <Collapse><Panel value="What the codes mean"><View>']
     lines += [
-        f"    <Header size='5' value={_quote(f'{code.name}: {code.definition}')}/>"
+        f'    <Header size="5" value={_quote(f"{code.name}: {code.definition}")}/>'
         for code in rubric.codes
     ]
     return "\n".join([*lines, "  </View></Panel></Collapse>", "</View>", ""])

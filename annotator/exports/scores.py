@@ -142,7 +142,8 @@ def _score(
         if code.id in annotation.codes or _can_deny(code):
             values[code.id] = int(code.id in annotation.codes)
     for name, value in values.items():
-        shown = [x for x in annotation.findings if x.code == (name or annotation.primary)]
+        codes = (name,) if name and value else () if name else scheme.labels_of(annotation)
+        shown = [finding for finding in annotation.findings if finding.code in codes]
         key = "\0".join((run.id, annotation.trace_id, scheme.id, name or ""))
         yield Score(
             id=hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32],
@@ -169,21 +170,22 @@ def _find_id(annotation: Annotation, attribute: str | None) -> str:
 
 
 def _check_ids(run: Run, attribute: str | None) -> None:
-    judged = [
-        (annotation.trace_id, _find_id(annotation, attribute), sorted(annotation.attributes))
-        for annotation in run.annotations()
-        if annotation.status in _COUNTED
-    ]
+    judged, first, missing = 0, None, 0
+    for annotation in run.annotations():
+        if annotation.status in _COUNTED:
+            judged += 1
+            if not _find_id(annotation, attribute):
+                first = first or annotation
+                missing += 1
     if not judged:
         raise AnnotatorError(f"{run}: no judged trace, so that there is no score to export")
-    if missing := [item for item in judged if not item[1]]:
-        trace_id, _, names = missing[0]
-        wanting = f"has no attribute {attribute!r}" if attribute else "has no id of another tool"
+    if first:
+        reason = f"has no attribute {attribute!r}" if attribute else "has no id of another tool"
         raise AnnotatorError(
-            f"{run}: {sanitize_line(trace_id, 100)!r} {wanting} ({len(missing)} of"
-            f" {format_count(len(judged), 'result')}). Name the attribute with the trace's id"
-            f" there: --id-attribute NAME; here are {list_first(names, 12) or 'none'}, and"
-            " trace_id for the id in this run"
+            f"{run}: {sanitize_line(first.trace_id, 100)!r} {reason} ({missing} of"
+            f" {format_count(judged, 'result')}). Name the attribute with the trace's id there:"
+            f" --id-attribute NAME. Here are {list_first(sorted(first.attributes), 12) or 'none'};"
+            " trace_id is the id in this run"
         )
 
 

@@ -120,14 +120,19 @@ def _post_all(
             batches += [batch[half:], batch[:half]]
         elif status in _REFUSED:
             yield batch, {"": reason}
-        elif response.is_success:
-            answer: Any = {}
-            with suppress(ValueError):
-                answer = response.json()
-            yield batch, dict(target.find_refused(answer) if isinstance(answer, dict) else {})
+        elif response.is_success and (answer := _parse(response.text)) is not None:
+            yield batch, dict(target.find_refused(answer))
         else:
             hint = f". Set {key}" if status in (401, 403) else ""
             raise AnnotatorError(f"{hide_url_secrets(url)}: {sanitize_line(reason, 200)}{hint}")
+
+
+def _parse(text: str) -> dict[str, Any] | None:
+    """Return the object in an answer; None if it has none, as a page to log in at."""
+    with suppress(ValueError):
+        answer = json.loads(text)
+        return answer if isinstance(answer, dict) else None
+    return None
 
 
 def _post(
