@@ -87,13 +87,12 @@ class Target:
 
 @dataclass(slots=True)
 class Written:
-    """How many scores and requests a file has, and the number of left out results by status.
+    """How many scores a file has, and the number of left out results by status.
 
     ``open_codes``: codes without a 0, as the judge cannot rule them out or cannot find them.
     """
 
     scores: int = 0
-    requests: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     open_codes: tuple[str, ...] = ()
 
@@ -117,7 +116,6 @@ def write_requests(run: Run, target: Target, file: Path, attribute: str | None =
         while batch := [target.make_record(score) for score in islice(scores, target.size)]:
             out.write(f"{dump_json(target.wrap(batch))}\n".encode())
             written.scores += len(batch)
-            written.requests += 1
     open_codes = [
         code.id for scheme in run.schemes.values() for code in scheme.codes if not _can_deny(code)
     ]

@@ -16,7 +16,6 @@ from annotator.labels import LabelFiles
 from annotator.labels.blinding import blind
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Evidence
-from annotator.runs.dataset import make_rows
 from tests.calibration.build import make_rubric, make_run, said
 from tests.conftest import ROOT
 from tests.exports.platforms import BASIC, BEARER, Platforms
@@ -195,7 +194,7 @@ def test_refused_scores_are_named_and_the_others_arrive(annotate_cli, run, targe
         assert len(server.stored) == 12
 
 
-def test_a_server_that_takes_nothing_is_an_error(annotate_cli, run, monkeypatch):
+def test_a_server_that_takes_nothing_is_an_error(annotate_cli, run, rubric, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", "sk-secret-99999")
     send = ("export", run, "--to", "langfuse", "--url")
     with Platforms(HEX, BASIC) as server:
@@ -210,9 +209,13 @@ def test_a_server_that_takes_nothing_is_an_error(annotate_cli, run, monkeypatch)
     monkeypatch.setattr("annotator.exports.send._LONGEST_WAIT", 0.01)
     done = annotate_cli(*send, server.url)  # which is gone
     assert (done.code, "5 times" in done.err, "goes on from there" in done.err) == (2, True, True)
+    traces = [said(str(n), tool_trace_id=HEX[n]) for n in range(6)]
+    large = make_run(tmp_path / "large", rubric, traces)
     with Platforms(HEX) as server:
-        done = annotate_cli(*send, f"{server.url}/elsewhere")
-        assert (done.code, "12 refused" in done.out) == (1, True)  # fewer than would stop it
+        wrong = f"{server.url}/elsewhere"
+        done = annotate_cli("export", large, "--to", "mlflow", "--url", wrong)
+        assert (done.code, server.tries) == (2, 20)
+        assert "refused the first 20 scores: HTTP 404: <html>no such page</html>" in done.err
 
 
 def test_the_file_of_a_project_cannot_choose_where_scores_go(annotate_cli, run, tmp_path):
@@ -342,8 +345,17 @@ def test_the_folder_for_the_hub_is_the_run(annotate_cli, run, tmp_path):
     loaded = datasets.load_dataset(str(hub), cache_dir=str(tmp_path / "cache"))
     assert list(loaded) == ["train"]
     opened = open_run(run)
-    rows = [json.loads(json.dumps(row)) for row in make_rows([opened])]
-    assert loaded["train"].to_list() == rows
+    rows = loaded["train"].to_list()
+    assert rows == opened.to_dataset().to_list()
+    found = {row["trace_id"]: (row["status"], row["primary"], row["secondary"]) for row in rows}
+    assert found == {
+        "a/1": ("labelled", "alpha", ["1.1"]),
+        "a/2": ("labelled", "beta", []),
+        "a/3": ("none", None, []),
+        "a/5": ("failed", None, []),
+        "a/6": ("skipped", None, []),
+    }
+    assert rows[0]["findings"][0]["evidence"][0]["quote"] == HOSTILE
     card = (hub / "README.md").read_text()
     head = yaml.safe_load(card.split("---\n")[1])
     assert set(head) == {"pretty_name", "configs"}  # a license is the user's to choose
