@@ -90,7 +90,7 @@ def command(run: Path, to: Any, out: Path | None, **options: Any) -> None:
 def _say_left_out(written: "Written") -> None:
     if written.left_out:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(written.left_out.items()))
-        say(f"  no score, as nothing was decided: {counts}")
+        say(f"  no score (which is not 0): {counts}")
     if written.open_codes:
         codes = list_first(written.open_codes, 5)
         say_notice(f"  no score of 0 for codes that the judge cannot rule out: {codes}")
@@ -99,8 +99,8 @@ def _say_left_out(written: "Written") -> None:
 def _say_sent(sent: "Sent") -> None:
     before = f", {sent.before} earlier" if sent.before else ""
     say(f"  {sent.accepted} accepted{before}, {len(sent.refused)} refused")
-    shown: Sequence[tuple[str, str, str]] = sent.refused[:10]
-    for name, trace_id, reason in shown:
+    refused: Sequence[tuple[str, str, str]] = sent.refused[:10]
+    for name, trace_id, reason in refused:
         say_notice(f"  refused: {sanitize_line(name)} of {sanitize_line(trace_id)}: {reason}")
-    if len(sent.refused) > len(shown):
-        say_notice(f"  and {len(sent.refused) - len(shown)} more")
+    if len(sent.refused) > len(refused):
+        say_notice(f"  and {len(sent.refused) - len(refused)} more")

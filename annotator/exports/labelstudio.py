@@ -72,7 +72,8 @@ def _list_judged(run: Run, rubric: Rubric) -> Iterator[Item]:
 def _make_data(item: Item, trace: Trace, rubric: Rubric) -> dict[str, Any]:
     drawing = {name: value for name, value in item.extra.items() if name not in ("order", "rater")}
     parts = [
-        f"--- {part.header} ---\n{part.text}" for part in split_trace(trace, rubric, facts=False)
+        f"--- {section.header} ---\n{section.text}"
+        for section in split_trace(trace, rubric, facts=False)
     ]
     ids = {"trace_id": item.trace_id, "rubric": rubric.id, "rubric_sha256": rubric.sha256}
     return ids | drawing | {"text": "\n\n".join(parts)}

@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a judge says of one trace: whether it has a code, or which label it has.
+    """A judge's result on one trace: whether it has a code, or its label.
 
     Attributes:
         id: the same whenever the run is exported.
@@ -141,7 +141,7 @@ def _score(
             values[code.id] = int(code.id in annotation.codes)
     for name, value in values.items():
         codes = (name,) if name and value else () if name else scheme.labels_of(annotation)
-        shown = [finding for finding in annotation.findings if finding.code in codes]
+        findings = [finding for finding in annotation.findings if finding.code in codes]
         key = "\0".join((run.id, annotation.trace_id, scheme.id, name or ""))
         yield Score(
             id=hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32],
@@ -149,8 +149,8 @@ def _score(
             rubric=scheme.id,
             code=name,
             value=value,
-            comment="\n".join(map(_describe, shown)),
-            metadata=_describe_origin(run, annotation, scheme, name, shown),
+            comment="\n".join(map(_describe, findings)),
+            metadata=_describe_origin(run, annotation, scheme, name, findings),
             by_model=run.judge.startswith("llm:"),
             time=run.manifest.ended or run.manifest.started or "",
         )
@@ -193,7 +193,7 @@ def _describe(finding: Finding) -> str:
 
 
 def _describe_origin(
-    run: Run, annotation: Annotation, scheme: Scheme, code: str | None, shown: Sequence[Finding]
+    run: Run, annotation: Annotation, scheme: Scheme, code: str | None, findings: Sequence[Finding]
 ) -> Record:
     about: Record = {
         "run": run.id,
@@ -205,8 +205,8 @@ def _describe_origin(
         "judge_sha256": run.judge_sha256,
     }
     about |= {"code": code, "primary": code == annotation.primary} if code else {}
-    if shown:
-        about["evidence"] = [asdict(quote) for item in shown for quote in item.evidence]
-    if located := next((item for item in shown if item.agent is not None), None):
+    if findings:
+        about["evidence"] = [asdict(quote) for item in findings for quote in item.evidence]
+    if located := next((item for item in findings if item.agent is not None), None):
         about |= {"agent": located.agent, "step": located.step}
     return about

@@ -34,7 +34,7 @@ class Sent:
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # name, trace, reason
 
 
-class _Transient(Exception):
+class _Postponed(Exception):
     """A failure that may pass. ``wait``: the seconds that the server asks for."""
 
     wait = 0.0
@@ -152,12 +152,12 @@ def _post(
     retrying = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
         wait=wait,
-        retry=retry_if_exception_type(_Transient),
+        retry=retry_if_exception_type(_Postponed),
         reraise=True,
     )
     try:
         return retrying(_try_post, client, address, dump_json(target.wrap(batch)), headers)
-    except _Transient as error:
+    except _Postponed as error:
         rest = format_count(len(batch), "score")
         raise AnnotatorError(
             f"{hide_url_secrets(url)}: {error}, {_ATTEMPTS} times, at {rest} from"
@@ -173,9 +173,9 @@ def _try_post(
     except httpx2.InvalidURL as error:
         raise AnnotatorError(f"--url: {sanitize_line(str(error))}") from None
     except httpx2.RequestError as error:
-        raise _Transient(sanitize_line(str(error) or type(error).__name__, 200)) from None
+        raise _Postponed(sanitize_line(str(error) or type(error).__name__, 200)) from None
     if response.status_code == 429 or response.status_code >= 500:
-        failure = _Transient(f"HTTP {response.status_code}")
+        failure = _Postponed(f"HTTP {response.status_code}")
         with suppress(ValueError):
             failure.wait = float(response.headers.get("retry-after") or 0)
         raise failure
