@@ -13,7 +13,7 @@ import yaml
 
 from annotator.base.files import replace_folder, write_file
 from annotator.reports.formats import markdown
-from annotator.rubrics import Scheme, list_built_in, load_rubric
+from annotator.rubrics import list_built_in, load_rubric
 from annotator.runs.dataset import build_dataset
 from annotator.runs.run import Run
 
@@ -96,13 +96,9 @@ def _write_card(run: Run, digest: str, tables: str, methods: str, is_calibrated:
 
 def _list_sources(run: Run) -> list[str]:
     """Return a line for each built-in rubric of the run, with its source."""
-    built_in = {path.stem for path in list_built_in()}
+    built_in = [load_rubric(path.stem) for path in list_built_in()]
     return [
-        f"- Rubric {markdown.escape(scheme.id)}: {markdown.escape(load_rubric(scheme.id).source)}"
-        for scheme in run.schemes.values()
-        if scheme.id in built_in and _is_same(scheme)
+        f"- Rubric {markdown.escape(rubric.id)}: {markdown.escape(rubric.source)}"
+        for rubric in built_in
+        if rubric.sha256 in {scheme.sha256 for scheme in run.schemes.values()}
     ]
-
-
-def _is_same(scheme: Scheme) -> bool:
-    return load_rubric(scheme.id).sha256 == scheme.sha256

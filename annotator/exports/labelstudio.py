@@ -42,13 +42,16 @@ def write_tasks(
         rater: of a sheet: the rows for the first or the second person.
 
     Raises:
-        AnnotatorError: the sheet cannot be read, or a trace is not where the run read it.
+        AnnotatorError: the sheet cannot be read, the run is by another rubric, or a trace is not
+            where the run read it.
     """
+    run.scheme(rubric.id)  # else it raises
     items = read_sheet(sheet, rubric, rater) if sheet else list(_list_judged(run, rubric))
     sampled = list_trace_ids(None, rubric.id, None, [sheet]) if sheet else ()
     unblind = make_unblind(chain(sampled, (x.trace_id for x in run.annotations(rubric.id))))
     library = Library(run.manifest.sources, run.manifest.format)
     with NewFile(file, private=True) as out:
+        out.write(b"[")
         for n, item in enumerate(items):
             trace = library.trace(unblind(item.trace_id))
             if not isinstance(trace, Trace):
@@ -56,7 +59,7 @@ def write_tasks(
                 raise AnnotatorError(f"{sanitize_line(unblind(item.trace_id), 200)}{reason}")
             seen = redact(trace) if run.manifest.redaction else trace
             task = {"data": _make_data(item, seen, rubric)}
-            out.write(f"{',' if n else '['}\n{dump_json(task)}".encode())
+            out.write(f"{',' if n else ''}\n{dump_json(task)}".encode())
         out.write(b"\n]\n")
     write_file(file.with_suffix(".xml"), make_page(rubric))
     return len(items)

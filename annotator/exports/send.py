@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
 from annotator.base.errors import AnnotatorError
@@ -35,9 +35,7 @@ class Sent:
 
 
 class _Postponed(Exception):
-    """A failure that may pass. ``wait``: the seconds that the server asks for."""
-
-    wait = 0.0
+    """A failure that may pass."""
 
 
 def send_requests(file: Path, target: Target, url: str, key_env: str | None = None) -> Sent:
@@ -143,15 +141,9 @@ def _post(
     address = f"{url.rstrip('/')}{target.path.replace('{trace_id}', trace_id)}"
     headers = {"Content-Type": "application/json"}
 
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        by_server = getattr(error, "wait", 0.0)
-        return min(by_server or backoff(state), _LONGEST_WAIT)
-
-    backoff = wait_random_exponential(0.5, _LONGEST_WAIT)
     retrying = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait,
+        wait=wait_random_exponential(0.5, _LONGEST_WAIT),
         retry=retry_if_exception_type(_Postponed),
         reraise=True,
     )
@@ -175,8 +167,5 @@ def _try_post(
     except httpx2.RequestError as error:
         raise _Postponed(sanitize_line(str(error) or type(error).__name__, 200)) from None
     if response.status_code == 429 or response.status_code >= 500:
-        failure = _Postponed(f"HTTP {response.status_code}")
-        with suppress(ValueError):
-            failure.wait = float(response.headers.get("retry-after") or 0)
-        raise failure
+        raise _Postponed(f"HTTP {response.status_code}")
     return response

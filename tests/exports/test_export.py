@@ -151,6 +151,7 @@ def test_many_codes_are_one_label_and_a_screen_says_no_zero(annotate_cli, tmp_pa
         (("--to", "hub", "--url", "http://x"), "--url is for --to langfuse, phoenix, mlflow"),
         (("--to", "phoenix", "--sheet", "s.csv"), "--sheet is for --to labelstudio"),
         (("--to", "phoenix", "--api-key-env", "KEY"), "--api-key-env needs --url"),
+        (("--to", "labelstudio", "--rubric", "symptoms"), "no rubric 'symptoms' in this run"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(annotate_cli, tmp_path, rubric, options, text):
@@ -167,7 +168,7 @@ def test_what_is_sent_is_what_is_written_and_only_once(annotate_cli, run, monkey
     with Platforms(HEX, BASIC if target == "langfuse" else BEARER) as server:
         assert annotate_cli("export", run, "--to", target).code == 0
         assert server.tries == 0  # nothing is sent without --url
-        server.failures = [(503, {}), (429, {"Retry-After": "0.1"})]
+        server.failures = [503, 429]
         done = annotate_cli("export", run, "--to", target, "--url", server.url)
         assert (done.code, "12 accepted, 0 refused" in done.out) == (0, True), done.err
         lines = (run / f"{target}.jsonl").read_text().splitlines()
