@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import count_together as count_together
     from annotator.api import describe_methods as describe_methods
     from annotator.api import draw as draw
+    from annotator.api import export as export
     from annotator.api import find_conflicts as find_conflicts
     from annotator.api import find_mechanisms as find_mechanisms
     from annotator.api import forecast as forecast
@@ -89,6 +90,7 @@ _NAMES = {
     "describe_methods": "annotator.api",
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",
+    "export": "annotator.api",
     "find_conflicts": "annotator.api",
     "find_mechanisms": "annotator.api",
     "forecast": "annotator.api",

@@ -8,6 +8,7 @@ from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
+from annotator.api.exporting import Export, export
 from annotator.api.inducing import induce, plan_induction
 from annotator.api.judging import (
     JudgeSource,
@@ -52,6 +53,7 @@ __all__ = [
     "Annotation",
     "CheckPlan",
     "ConflictSummary",
+    "Export",
     "Forecast",
     "IfRejected",
     "JudgeSource",
@@ -75,6 +77,7 @@ __all__ = [
     "describe_failures",
     "describe_methods",
     "draw",
+    "export",
     "find_calibrations",
     "find_conflicts",
     "find_mechanisms",

@@ -30,6 +30,7 @@ _GROUPS = {
         "view": "Read runs in the browser: tables, traces, every finding.",
         "compare": "Compare runs, or groups of traces: differences, tests.",
         "figure": "Draw figures of finished runs for a paper.",
+        "export": "Write or send results for other tools: scores, tasks.",
     },
     "Check with people": {
         "sample": "Draw traces for people to label.",

@@ -16,7 +16,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.text import suggest
 
-_NOT_OF_A_PROJECT = {"base-url", "api-key-env", "prices", "out"}
+_NOT_OF_A_PROJECT = {"base-url", "url", "api-key-env", "prices", "out"}
 _KEY = "_API_KEY"
 _MOST_BYTES = 1 << 20
 

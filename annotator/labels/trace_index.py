@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
+from annotator.labels.blinding import blind
 from annotator.labels.model import ForeignLabel
 from annotator.traces.discover import TraceRef
 
@@ -39,7 +40,8 @@ class TraceIndex:
                     names[own_id].add(trace.id)
             del trace  # it holds a document, and the next one is about to be read
         for trace_id in self._ids:
-            for key in {_shorten(trace_id), _shorten(re.split(r"[/:]", trace_id)[-1])}:
+            ends = {_shorten(trace_id), _shorten(re.split(r"[/:]", trace_id)[-1])}
+            for key in {*ends, blind(trace_id)}:
                 names[key].add(trace_id)
         self._names = {name: min(ids) for name, ids in names.items() if len(ids) == 1}
 

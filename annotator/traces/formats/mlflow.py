@@ -62,6 +62,7 @@ def read(document: Any) -> Conversation:
     if not any(span.role in ("model", "agent") and (span.inputs or span.outputs) for span in spans):
         spans.append(_read_request(data, items, spans))
     chat = converse(spans)
+    chat.set_attributes(tool_trace_id=identify(document))
     info = {**get_dict(trace, "info")} or {**trace}
     labels = info.pop(_LABELS, None) or trace.get(_LABELS)
     outer = {key: value for key, value in document.items() if trace is not document}

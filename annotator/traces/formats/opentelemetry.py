@@ -43,7 +43,9 @@ def group(span: Any) -> str | None:
 
 
 def read(spans: Any) -> Conversation:
-    return converse(map(_read, spans))
+    chat = converse(map(_read, spans))
+    chat.set_attributes(tool_trace_id=next(filter(None, map(group, spans)), None))
+    return chat
 
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:

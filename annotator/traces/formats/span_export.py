@@ -110,6 +110,7 @@ def read(spans: Any) -> Conversation:
     has_speaker = any(span.role in ("agent", "model") for span in spans)
     spans += [_read_record(record, "other" if has_speaker else "agent") for record in records]
     chat = converse(spans)
+    chat.set_attributes(tool_trace_id=next(filter(None, map(group, items)), None))
     for record in records:
         add_record(chat, record, _OF_RECORDS)
         chat.problems += [f"{_LABELS}: {LABELS_NOTE}"] if record.get(_LABELS) else []
