@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from annotator.api.checking import draw_judged
 from annotator.base.errors import SettingsError
@@ -119,9 +119,10 @@ def ask_anchors(
         AnnotatorError: there are no anchors, or the judge is not the one that was frozen.
     """
     refuse_running_loop("call annotator.ask_anchors in a thread of its own")
-    plan = plan_look(anchors, **options)
-    plan.run(on_notice, "annotator.ask_anchors(...)", resume=resume)
-    return plan.measure()
+    drift = plan_look(anchors, **options).run(
+        on_notice, "annotator.ask_anchors(...)", resume=resume
+    )
+    return cast("JudgeDrift", drift)
 
 
 def plan_anchors(
@@ -190,14 +191,15 @@ def _make_trial(
     settings = replace(settings, cached=False)
     arms = []
     for name in names:
-        arm = Arm(name, anchors.rubric, settings, criteria=criteria)
+        limited = trial.limit(settings, name, None)  # with files of requests it is another judge
+        arm = Arm(name, anchors.rubric, limited, criteria=criteria)
         anchors.check_judge(base.manifest, trial.plan(arm, offline=True).make_manifest(""))
-        if trial.batch_file or trial.batch_results:
+        if limited.by_file:
             # Else a file with the answers of one look would answer the next one, too.
             kind, _, number = name.partition("/")
             before = int(number) - 1 + (anchors.frozen if kind == "looks" else 0)
             first = settings.first_sample + settings.samples * before
-            arm = replace(arm, judge=replace(settings, first_sample=first))
+            arm = replace(arm, judge=replace(limited, first_sample=first))
         arms.append(arm)
     return replace(trial, arms=arms)
 
@@ -216,29 +218,26 @@ async def look_before(
         return before
     look = plan_run_look(anchors, plan)
     [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command, resume=True)
-    settings = plan.built.settings
-    if settings and settings.max_cost is not None:
-        left = look.trial.subtract(read_run_cost(run))
-        plan.built.settings = replace(settings, max_cost=left)
+    assert plan.built.settings  # noqa: S101 - the look has asked its model
+    left = look.trial.subtract(read_run_cost(run))
+    plan.built.settings = replace(plan.built.settings, max_cost=left)
     drift = look.measure()
     from annotator.reports.drift import summarize
 
     callbacks.notice(f"{look.anchors.folder}: {summarize(drift)}")
-    return {
-        "id": look.anchors.id,
-        "folder": str(look.anchors.folder.absolute()),
-        "look": drift.look,
-        "drifted": list(drift.drifted),
-    }
+    where = {"id": look.anchors.id, "folder": str(look.anchors.folder.absolute())}
+    return {**where, "look": drift.look, "drifted": list(drift.drifted)}
 
 
 def plan_run_look(anchors: str | Path, plan: Plan) -> AnchorPlan:
-    """Return the plan of the look before a run; errors as :func:`look_before`."""
+    """Return the plan of the look before a run, which then does not use the cache either: older
+    answers are not of the time of the look. Errors as :func:`look_before`.
+    """
     settings = plan.built.settings
-    if settings and (settings.batch or settings.by_file):
-        raise SettingsError("--anchors asks at once: with batches, use annotate anchor instead")
-    max_cost = settings.max_cost if settings else None
-    look = plan_look(anchors, settings or "rules", concurrency=plan.concurrency, max_cost=max_cost)
+    if not settings or settings.batch or settings.by_file:
+        raise SettingsError("--anchors asks a model at once: leave out other judges and batches")
+    plan.built.settings = replace(settings, cached=False)
+    look = plan_look(anchors, settings, concurrency=plan.concurrency, max_cost=settings.max_cost)
     look.anchors.check_judge(look.anchors.base.manifest, plan.make_manifest(""))
     return look
 

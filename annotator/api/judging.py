@@ -247,11 +247,11 @@ def forecast(
     _check_groups(read_conditions(groups), plan, on_notice)
     if resume:
         plan.judge.recall(open_run(resume).manifest.learned)
+    before = plan_run_look(anchors, plan).forecast() if anchors else Forecast()
     plan.built.preview()
     try:
         expected = forecast_plan(plan, list_judged(Path(resume)) if resume else ())
-        if anchors:
-            expected += plan_run_look(anchors, plan).forecast()
+        expected += before
         return expected
     finally:
         plan.built.end(on_notice or ignore)

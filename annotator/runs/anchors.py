@@ -138,8 +138,7 @@ class Anchors:
             "status": "finished",
             "selection": len(annotations),
         }
-        part = Run(manifest.copy_with(changes), None, annotations)
-        part.save(self.folder / "frozen/1")
+        Run(manifest.copy_with(changes), None, annotations).save(self.folder / "frozen/1")
         lines = "".join(f"{dump_trace(trace)}\n" for trace in traces)
         write_file(self.folder / _TRACES, lines, private=True)
         write_file(self.folder / _FILE, text)
