@@ -205,17 +205,26 @@ def _make_trial(
 
 
 async def look_before(
-    anchors: str | Path, plan: Plan, folder: Path | None, callbacks: Callbacks, command: str
+    anchors: str | Path,
+    plan: Plan,
+    folder: Path | None,
+    callbacks: Callbacks,
+    command: str,
+    *,
+    resume: bool,
 ) -> Mapping[str, Any]:
-    """Ask anchors before a run is judged, and return the entry of its ``run.json``; if the run in
-    ``folder`` has one, that. The look counts for ``max_cost``.
+    """Ask anchors before a run is judged, and return the entry of its ``run.json``. It is that of
+    the run in ``folder`` if there is one, unless it goes on without any. The look counts for
+    ``max_cost``.
 
     Raises:
         AnnotatorError: the run's judge or rubric is not that of the anchors, or it is judged in
             batches; or as :func:`ask_anchors`.
     """
-    if folder and (folder / "run.json").exists() and (before := open_run(folder).manifest.anchors):
-        return before
+    if folder and (folder / "run.json").exists():
+        before = open_run(folder).manifest.anchors
+        if before or not resume:  # without it, the run is refused: nothing is asked
+            return before
     look = plan_run_look(anchors, plan)
     [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command, resume=True)
     assert plan.built.settings  # noqa: S101 - the look has asked its model

@@ -193,7 +193,7 @@ async def aannotate(
     manifest = plan.make_manifest(command)
     callbacks = Callbacks(on_start or ignore, on_progress, on_notice or ignore)
     if anchors:
-        entry = await look_before(anchors, plan, folder if resume else None, callbacks, command)
+        entry = await look_before(anchors, plan, folder, callbacks, command, resume=resume)
         manifest = manifest.copy_with({"anchors": dict(entry)})
     results = [] if _results is None else _results
     if engine and folder:

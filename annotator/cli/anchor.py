@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.text import format_count
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, make_judge_settings
@@ -121,7 +122,8 @@ def command(
         return
     drift = execute_plan(plan, lambda text: None if quiet else say_notice(text), resume=resume)
     if isinstance(drift, api.Anchors):
-        say_notice(f"{len(drift.trace_ids)} traces with {drift.frozen} answers each in {out}")
+        traces, answers = len(drift.trace_ids), format_count(drift.frozen, "answer")
+        say_notice(f"{format_count(traces, 'trace')} with {answers} each in {out}")
         say_next("anchor", out, purpose="asks them again, on another day")
     elif drift:
         from annotator.reports.drift import tabulate

@@ -61,6 +61,8 @@ def _list_notes(result: JudgeDrift) -> Iterator[str]:
         f"{result.traces} random traces of {result.population}. frozen: {answers} to each. p: of"
         " the same judge at all looks so far; it allows for all codes and for looking again."
     )
+    if any(each.p is None for each in result.codes):
+        yield "p -: all answers are the same, which says nothing against this judge."
     if result.failed:
         yield f"{format_count(result.failed, 'trace')} failed at this look and count as missing."
     if reasons := {each.drift.reason for each in result.codes if each.drift.low is None}:

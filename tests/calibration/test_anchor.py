@@ -119,8 +119,9 @@ def test_a_run_asks_first_and_says_which_look(study, judge):
     judge.more = 0.3
     calls, done = count_calls(study, *run, "--out", "third")
     assert "The judge drifted at look 2" in done.err
-    calls, _ = count_calls(study, *run, "--out", "third", "--resume")
-    assert calls == 0  # neither look nor trace
+    # Neither look nor trace, also if the run is refused.
+    assert count_calls(study, *run, "--out", "third", "--resume")[0] == 0
+    assert count_calls(study, *run, "--out", "third", code=2)[0] == 0
     manifest = open_run("third").manifest.anchors
     assert (manifest["look"], manifest["drifted"]) == (2, ["late", "none"])
     # The difference of the runs is the judge's: as large at the anchors.
