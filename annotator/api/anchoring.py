@@ -186,7 +186,8 @@ def _make_trial(
         AnnotatorError: it is another judge.
     """
     only, criteria = restore_criteria(base)
-    trial = Trial(traces, anchors.folder, only=only, **limits)
+    population = anchors.population
+    trial = Trial(traces, anchors.folder, only=only, population=population, **limits)
     # An answer from the cache would hide a drift.
     settings = replace(settings, cached=False)
     arms = []
@@ -221,11 +222,11 @@ async def look_before(
         AnnotatorError: the run's judge or rubric is not that of the anchors, or it is judged in
             batches; or as :func:`ask_anchors`.
     """
+    look = plan_run_look(anchors, plan)
     if folder and (folder / "run.json").exists():
         before = open_run(folder).manifest.anchors
         if before or not resume:  # without it, the run is refused: nothing is asked
             return before
-    look = plan_run_look(anchors, plan)
     [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command, resume=True)
     assert plan.built.settings  # noqa: S101 - the look has asked its model
     left = look.trial.subtract(read_run_cost(run))

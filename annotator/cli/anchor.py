@@ -111,7 +111,8 @@ def command(
         about = {"cluster": parse_attributes(cluster), "confidence": confidence}
         plan = api.plan_look(source, judge, **about, **limits)
     elif out:
-        judge = _make_judge(judge_name, options, api.open_run(source))
+        run = api.open_run(source) if api.is_run(source) else None
+        judge = _make_judge(judge_name, options, run)
         about = {"out": out, "n": n, "asks": asks, "seed": draw_seed}
         plan = api.plan_anchors(source, rubric, judge, **about, **limits)
     else:
@@ -134,6 +135,6 @@ def command(
             raise SystemExit(MISSED)
 
 
-def _make_judge(name: str | None, options: Mapping[str, Any], run: api.Run) -> Any:
+def _make_judge(name: str | None, options: Mapping[str, Any], run: api.Run | None) -> Any:
     make = make_judge_settings(name, options, run)
     return make({}) if make else name

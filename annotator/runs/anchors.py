@@ -136,7 +136,7 @@ class Anchors:
             "rubrics": [run.schemes[self.rubric.id].model_dump(mode="json")],
             "totals": {"annotations": len(annotations), **totals},
             "status": "finished",
-            "selection": len(annotations),
+            "pilot": {"traces": len(annotations), "of": self.population},
         }
         Run(manifest.copy_with(changes), None, annotations).save(self.folder / "frozen/1")
         lines = "".join(f"{dump_trace(trace)}\n" for trace in traces)

@@ -100,6 +100,9 @@ def test_a_judge_that_changes_at_its_third_look_is_found_there(study, judge):
     # One of six answers, in two directions and two windows, by Holm two codes; 10 / (12 * 13).
     assert late["p"] == pytest.approx(min(1, 2 * 4 * 6**-flips * 15.6), rel=1e-6)
     assert (result["frozen"], result["look"], result["failed"]) == (3, 3, 0)
+    for name in ("frozen/1", "frozen/2", "looks/3"):
+        [limitation] = open_run(f"anchors/{name}").manifest.limitations
+        assert limitation == "The run is a pilot of 40 of 80 traces, drawn at random."
 
 
 def read_ids(server):
@@ -113,8 +116,9 @@ def test_a_run_asks_first_and_says_which_look(study, judge):
     run = ("run", "traces.jsonl", *RUBRIC, *study.model, "--anchors", "anchors")
     forecast = study.call(*run, "--dry-run")
     assert f"{TRACES + ANCHORS} calls" in forecast.out
-    calls, done = count_calls(study, *run, "--out", "second")
-    assert calls == ANCHORS + TRACES
+    calls, done = count_calls(study, *run, "--out", "second", "--limit", "10")
+    assert calls == ANCHORS + 10
+    assert count_calls(study, *run, "--out", "second", "--resume")[0] == TRACES - 10
     assert "No drift of the judge is shown at look 1" in done.err
     judge.more = 0.3
     calls, done = count_calls(study, *run, "--out", "third")
@@ -215,7 +219,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
         (("run", "traces.jsonl", "--anchors", "anchors", *RULES), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "nothing"), "no anchors there"),
         (("anchor", "run"), "--out"),
-        (("anchor", "traces.jsonl", "--out", "new"), "run"),
+        (("anchor", "traces.jsonl", "--out", "new"), "neither a run directory nor anchors"),
     ],
 )
 def test_another_judge_and_wrong_settings_are_refused(study, arguments, message):
