@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors; each name is imported when it is first used
     from annotator.api import aannotate as aannotate
     from annotator.api import ablate as ablate
+    from annotator.api import anchor as anchor
     from annotator.api import annotate as annotate
+    from annotator.api import ask_anchors as ask_anchors
     from annotator.api import calibrate as calibrate
     from annotator.api import check_judge as check_judge
     from annotator.api import compare as compare
@@ -27,6 +29,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import llm as llm
     from annotator.api import load_calibrations as load_calibrations
     from annotator.api import match_codes as match_codes
+    from annotator.api import measure_drift as measure_drift
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
     from annotator.api import triage as triage
@@ -80,7 +83,9 @@ _NAMES = {
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
     "ablate": "annotator.api",
+    "anchor": "annotator.api",
     "annotate": "annotator.api",
+    "ask_anchors": "annotator.api",
     "calibrate": "annotator.api",
     "check_judge": "annotator.api",
     "compare": "annotator.api",
@@ -102,6 +107,7 @@ _NAMES = {
     "load_traces": "annotator.traces",
     "locate": "annotator.rubrics.evidence",
     "match_codes": "annotator.api",
+    "measure_drift": "annotator.api",
     "merge": "annotator.api",
     "open_induction": "annotator.induction.result",
     "open_run": "annotator.runs.run",

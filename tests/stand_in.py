@@ -9,6 +9,7 @@ nothing. As a critic it refutes the findings that ann does not have.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,27 @@ def _propose(text: str) -> list[dict[str, Any]]:
         clause = {"code": code, "field": field, "text": change, "summary": summary}
         found += [clause | {"quotes": [], "differences": numbers}] if numbers else []
     return found
+
+
+class UpdatedStandIn(StandIn):
+    """A model for docs/howto/watch-the-judge.md. One answer in 25 is none by chance. When a run is
+    asked about for the fifth time, the server has another model: it finds one run in six vague.
+    """
+
+    def __init__(self, labels: Path) -> None:
+        super().__init__(labels)
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, request: Request) -> Reply:
+        first = next((part for part in request.parts if part.source == "message:1"), None)
+        if not first:
+            return super().__call__(request)
+        self.asked[first.text] += 1
+        number = self.asked[first.text]
+        if number >= 5 and crc32(first.text.encode()) % 6 == 0:
+            return finding("vague", (first.source, first.text))
+        chance = crc32(f"{number} {first.text}".encode()) % 25 == 0
+        return NOTHING if chance else super().__call__(request)
 
 
 class Coder:

@@ -37,12 +37,13 @@ from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
 from tests.server import NOTHING, Responder, Server
-from tests.stand_in import StandIn, StandInCoder
+from tests.stand_in import StandIn, StandInCoder, UpdatedStandIn
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 RESPONDERS: dict[str, Responder] = {
     "docs/tutorial.md": lambda request: NOTHING,
     "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
+    "docs/howto/watch-the-judge.md": UpdatedStandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/find-new-codes.md": StandInCoder(ROOT / "examples" / "tune" / "labels.jsonl"),
 }
 """The pages that are followed in order, and the model on the reader's machine."""
@@ -142,7 +143,7 @@ def test_a_page_can_be_followed_from_its_first_command_to_its_last(
             open_page(tmp_path, *arguments)
             return ""
         done = annotate_cli(*arguments)
-        assert done.code == 0, done.err
+        assert done.code == 0 or arguments[0] == "anchor", done.err  # 1: it shows a drift
         shown.extend(done.raw.splitlines())
         return done.raw
 

@@ -5,6 +5,14 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 """
 
 from annotator.api.ablating import AblationPlan, ablate, plan_ablation
+from annotator.api.anchoring import (
+    ASKS,
+    anchor,
+    ask_anchors,
+    measure_drift,
+    plan_anchors,
+    plan_look,
+)
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
@@ -37,6 +45,7 @@ from annotator.api.reporting import (
 )
 from annotator.api.tuning import plan_tuning, tune
 from annotator.rubrics.annotations import Annotation
+from annotator.runs.anchors import Anchors, is_anchors, open_anchors
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
 from annotator.runs.failures import describe_failures
@@ -47,9 +56,11 @@ from annotator.runs.restore import open_traces, restore_settings
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
+    "ASKS",
     "ENGINES",
     "VARIANTS",
     "AblationPlan",
+    "Anchors",
     "Annotation",
     "CheckPlan",
     "ConflictSummary",
@@ -64,7 +75,9 @@ __all__ = [
     "StatsSummary",
     "aannotate",
     "ablate",
+    "anchor",
     "annotate",
+    "ask_anchors",
     "calibrate",
     "calibrate_rubrics",
     "check_figure",
@@ -86,18 +99,23 @@ __all__ = [
     "group_runs",
     "has_findings",
     "induce",
+    "is_anchors",
     "is_run",
     "judge_lines",
     "llm",
     "load_calibrations",
     "match_codes",
+    "measure_drift",
     "merge",
+    "open_anchors",
     "open_run",
     "open_runs",
     "open_traces",
     "plan_ablation",
+    "plan_anchors",
     "plan_check",
     "plan_induction",
+    "plan_look",
     "plan_tuning",
     "project_usage",
     "restore_settings",

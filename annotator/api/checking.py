@@ -178,8 +178,6 @@ def plan_check(
 
     ``run``: the run of these traces, if there is one.
     """
-    if n < 1:
-        raise SettingsError(f"n: expected a number from 1, found {n}")
     for name in variants:
         if name not in VARIANTS:
             names = f"{suggest(name, VARIANTS)}; there are {', '.join(VARIANTS)}"
@@ -187,15 +185,8 @@ def plan_check(
     settings, rubric = restore_model(run, judge), restore_rubric(run, rubric)
     only, criteria = restore_criteria(run)
     base = Arm(_BASE, rubric, settings, criteria=criteria)
-    ids = sorted(_list_judged(traces, run, rubric, only))
-    drawn_ids = Random(seed).sample(ids, min(n, len(ids)))  # noqa: S311 - no secret
-    selected = SelectedTraces(traces, drawn_ids)
+    selected, population = draw_judged(traces, run, rubric, only, n, seed)
     here = [item for item in selected.items if isinstance(item, Trace)]
-    if not here or len(here) < len(drawn_ids):
-        raise AnnotatorError(
-            f"of {format_count(len(drawn_ids), 'judged trace')} {len(here)} can be read in"
-            f" {', '.join(traces.places)}: there must be one at least, and all that the run judged"
-        )
     trial = Trial(selected, out, only=only, **limits)
     written = out / "paraphrase.yaml"
     if not paraphrase and written.exists():
@@ -231,8 +222,31 @@ def plan_check(
         base=run if is_base else None,
         unwritten=next((x for x in arms if x.name == _PARAPHRASE and not paraphrase), None),
         notes=tuple(notes),
-        options={"rubric": rubric.id, "population": len(ids), **options},
+        options={"rubric": rubric.id, "population": population, **options},
     )
+
+
+def draw_judged(
+    traces: Traces, run: Run | None, rubric: Rubric, only: Only, n: int, seed: int
+) -> tuple[SelectedTraces, int]:
+    """Return ``n`` random traces of those with an answer of the run, or that a model would be asked
+    about, and the number of all these.
+
+    Raises:
+        AnnotatorError: ``n`` is too small, or a drawn trace cannot be read.
+    """
+    if n < 1:
+        raise SettingsError(f"n: expected a number from 1, found {n}")
+    ids = sorted(_list_judged(traces, run, rubric, only))
+    drawn_ids = Random(seed).sample(ids, min(n, len(ids)))  # noqa: S311 - no secret
+    selected = SelectedTraces(traces, drawn_ids)
+    here = sum(isinstance(item, Trace) for item in selected.items)
+    if not here or here < len(drawn_ids):
+        raise AnnotatorError(
+            f"of {format_count(len(drawn_ids), 'judged trace')} {here} can be read in"
+            f" {', '.join(traces.places)}: there must be one at least, and all that the run judged"
+        )
+    return selected, len(ids)
 
 
 def _list_judged(traces: Traces, run: Run | None, rubric: Rubric, only: Only) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypedDict, Unpack
 
+from annotator.api.anchoring import look_before, plan_run_look
 from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
 from annotator.judges.base import Judge
@@ -53,6 +54,7 @@ class JudgingOptions(TypedDict, total=False):
     workers: int | None
     address: str | None
     pilot: int | None
+    anchors: str | Path | None
     command: str
     on_start: Callable[[Run], None] | None
     on_progress: Callable[[RunProgress], None] | None
@@ -104,6 +106,7 @@ async def aannotate(
     workers: int | None = None,
     address: str | None = None,
     pilot: int | None = None,
+    anchors: str | Path | None = None,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[RunProgress], None] | None = None,
@@ -136,6 +139,7 @@ async def aannotate(
         workers: the number of processes that the engine starts.
         address: the address of a running cluster.
         pilot: judge only so many random traces; ``resume`` without it judges the others.
+        anchors: the directory of anchors that are asked before; see :func:`anchor`.
         command: the command that the manifest names.
         on_start: called when the run begins, with the run.
         on_progress: called after every annotation.
@@ -162,6 +166,8 @@ async def aannotate(
         )
     if engine and (shard or not folder):
         raise SettingsError("an engine needs out, where its shards meet, and no shard")
+    if anchors and (shard or engine):
+        raise SettingsError("--anchors is for one process: before shards, use annotate anchor")
     if address and not engine:
         raise SettingsError("--address is that of a cluster: name its --engine")
     if shard:
@@ -188,6 +194,9 @@ async def aannotate(
         plan = sample_pilot(plan, pilot)
     manifest = plan.make_manifest(command)
     callbacks = Callbacks(on_start or ignore, on_progress, on_notice or ignore)
+    if anchors:
+        entry = await look_before(anchors, plan, folder, callbacks, command, resume=resume)
+        manifest = manifest.copy_with({"anchors": dict(entry)})
     results = [] if _results is None else _results
     if engine and folder:
         options = (engine, workers, address)
@@ -226,10 +235,12 @@ def forecast(
     limit: int | None = None,
     only: Only = "rubric",
     groups: str | Path | Sequence[str | Path] = (),
+    anchors: str | Path | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return the calls, tokens and dollars that :func:`annotate` is expected to use; nothing is
-    called or written. ``resume``: the run directory of a run to go on with.
+    called or written. ``resume``: the run directory of a run to go on with. ``anchors``: those that
+    are asked before, which count too.
 
     Raises:
         AnnotatorError: as :func:`aannotate`.
@@ -238,9 +249,12 @@ def forecast(
     _check_groups(read_conditions(groups), plan, on_notice)
     if resume:
         plan.judge.recall(open_run(resume).manifest.learned)
+    before = plan_run_look(anchors, plan).forecast() if anchors else Forecast()
     plan.built.preview()
     try:
-        return forecast_plan(plan, list_judged(Path(resume)) if resume else ())
+        expected = forecast_plan(plan, list_judged(Path(resume)) if resume else ())
+        expected += before
+        return expected
     finally:
         plan.built.end(on_notice or ignore)
 

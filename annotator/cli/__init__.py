@@ -43,6 +43,7 @@ _GROUPS = {
     },
     "Improve the judge": {
         "check-judge": "Ask a judge again in other ways, and count flips.",
+        "anchor": "Freeze answers, and find out later whether the judge drifts.",
         "ablate": "Choose a rubric, a model or settings by people's labels.",
         "tune": "Improve a rubric on labels, and say whether that helped.",
     },

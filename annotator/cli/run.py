@@ -20,6 +20,7 @@ from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import add_judge_options, choose_judge, describe_command
 from annotator.cli.options import (
+    PATH,
     GroupedCommand,
     Number,
     PluginChoice,
@@ -36,7 +37,7 @@ from annotator.traces import check_exists, count_traces, load_traces, parse_shar
 # The groups of options in `annotate run --help`, the common ones first.
 _SECTIONS = {
     "Options": "rubric_names models judge_name base_url out resume limit dry_run max_cost"
-    " concurrency",
+    " concurrency anchors",
     "Which traces": "reader map_file agent_name failed_only redact groups",
     "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "pilot rpm tpm price_in price_out prices cached",
@@ -115,6 +116,7 @@ _PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they 
     " judges the others.",
     click.IntRange(1),
 )
+@add_option("--anchors DIR", "Ask these anchors first, and say if the judge drifted.", PATH)
 @add_option("--quiet", "No progress and no notices.")
 @verbose_option
 @add_option("--json", "Print the tables as JSON.", name="as_json")
@@ -133,6 +135,7 @@ def command(
     share: str | None,
     dry_run: bool,
     pilot: int | None,
+    anchors: Path | None,
     quiet: bool,
     verbose: bool,
     as_json: bool,
@@ -176,6 +179,7 @@ def command(
             only=only,
             resume=out if resume else None,
             groups=groups,
+            anchors=anchors,
             on_notice=notice,
         )
         show_forecast(expected, None if paced else concurrency, verbose=verbose, as_json=as_json)
@@ -208,6 +212,7 @@ def command(
                 resume=resume,
                 shard=shard,
                 pilot=pilot,
+                anchors=anchors,
                 concurrency=concurrency,
                 groups=groups,
                 **passed,

@@ -43,6 +43,7 @@ class Trial:
         max_cost: in dollars, for all arms together; None: no limit.
         batch_file: only write the requests of all arms there, as batch JSONL.
         batch_results: only read the answers, from the results of such files.
+        population: the traces that these were drawn from at random; 0: they were chosen.
     """
 
     traces: "SelectedTraces"
@@ -53,6 +54,7 @@ class Trial:
     max_cost: float | None = None
     batch_file: Path | None = None
     batch_results: tuple[Path, ...] = ()
+    population: int = 0
 
     def locate(self, arm: Arm) -> Path:
         """Return the run directory of an arm."""
@@ -86,7 +88,7 @@ class Trial:
         options: Any = {"only": self.only, "concurrency": self.concurrency, "offline": offline}
         plan = make_plan(self.traces, arm.rubric, judge, criteria=arm.criteria, **options)
         trace_ids = self.traces.trace_ids if arm.trace_ids is None else arm.trace_ids
-        return replace(plan, sampled=frozenset(trace_ids))
+        return replace(plan, sampled=frozenset(trace_ids), population=self.population)
 
     def gather_requests(self, names: Iterable[str] | None = None) -> str:
         """Put the requests in some directories, by default those of the arms, into one file; return

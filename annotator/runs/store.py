@@ -90,6 +90,7 @@ class RunDirectory:
                 "overhead": dict(before.overhead),
                 "learned": dict(before.learned),
                 "resumed": [*before.resumed, format_now()],
+                **({"anchors": dict(before.anchors)} if before.anchors else {}),
             }
         )
         with ExitStack() as opened:
