@@ -8,6 +8,7 @@ from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
+from annotator.api.gating import Gate, gate
 from annotator.api.inducing import induce, plan_induction
 from annotator.api.judging import (
     JudgeSource,
@@ -52,6 +53,7 @@ __all__ = [
     "CheckPlan",
     "ConflictSummary",
     "Forecast",
+    "Gate",
     "IfRejected",
     "JudgeSource",
     "Only",
@@ -78,6 +80,7 @@ __all__ = [
     "find_conflicts",
     "find_mechanisms",
     "forecast",
+    "gate",
     "group_calibrations",
     "group_runs",
     "has_findings",

@@ -28,6 +28,7 @@ _GROUPS = {
         "report": "Print the frequency tables of finished runs.",
         "view": "Read runs in the browser: tables, traces, every finding.",
         "compare": "Compare runs, or groups of traces: differences, tests.",
+        "gate": "Say whether a new version of a system fails more.",
         "figure": "Draw figures of finished runs for a paper.",
     },
     "Check with people": {
