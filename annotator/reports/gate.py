@@ -173,7 +173,7 @@ def _plan(row: GateRow, tolerance: float, level: float) -> GateRow:
     df = gap.inputs.get("df")
     limit, critical = compute_quantile(gap.confidence, df), compute_quantile(1 - level, df)
     error = (gap.high - gap.low) / 2 / limit
-    row = replace(row, detects=find_detectable(row.base, row.new, error, critical, tolerance))
+    row = replace(row, detects=find_detectable(row.base, error, critical, tolerance))
     if row.word != "not decided":
         return row
     beyond = gap.value - tolerance
@@ -191,31 +191,27 @@ def _plan(row: GateRow, tolerance: float, level: float) -> GateRow:
     return replace(row, more=max(1, math.ceil(((need * error) ** 2 - 1) * n)))
 
 
-def find_detectable(
-    base: Share, new: Share, error: float, critical: float, tolerance: float
-) -> float | None:
+def find_detectable(base: Share, error: float, critical: float, tolerance: float) -> float | None:
     """Return the smallest rise that is called worse with 80 % power; None if there is none.
 
     Args:
-        base: the share of the base, in [0, 1].
-        new: that of the new side.
-        error: the standard error of their difference.
+        base: the share of the base, in [0, 1], with its interval.
+        error: the standard error of the difference.
         critical: the quantile of the test, adjusted for the number of tests.
         tolerance: the largest rise that passes, as a share.
 
-    The variance of the new share grows with the rise as that of single traces does. What it gains
-    is not shared with the base, as the rise may differ from task to task.
+    The variance of a share grows with the rise as that of single traces does. What it gains is not
+    shared with the base, as the rise may differ from task to task.
     """
-    # Half a trace more, so that a share of 0 varies.
-    before, after = (((x.value or 0.0) * x.n + 0.5) / (x.n + 1) for x in (base, new))
-    of_new = (((new.high or 0.0) - (new.low or 0.0)) / 2 / compute_quantile(new.confidence)) ** 2
+    share = ((base.value or 0.0) * base.n + 0.5) / (base.n + 1)  # one of 0 varies, too
+    of_base = ((base.high or 0.0) - (base.low or 0.0)) / 2 / compute_quantile(base.confidence)
     rise = 0.0
     for _ in range(100):
-        raised = min(1.0, before + rise)
-        growth = raised * (1 - raised) / (after * (1 - after)) - 1
-        scaled = math.sqrt(error**2 + of_new * max(0.0, growth))
+        raised = min(1.0, share + rise)
+        growth = raised * (1 - raised) / (share * (1 - share)) - 1
+        scaled = math.sqrt(error**2 + of_base**2 * max(0.0, growth))
         rise = max(tolerance, critical * scaled) + _POWER_QUANTILE * scaled
-    return rise if before + rise <= 1 else None
+    return rise if share + rise <= 1 else None
 
 
 # Runs

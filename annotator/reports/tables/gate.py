@@ -61,7 +61,6 @@ def tabulate(rubrics: Sequence[GatedRubric]) -> list[Table]:
 def _make_table(gated: GatedRubric) -> Table:
     rows = [*_sort(gated.rows), *_sort(gated.groups)]
     level = f"{100 * gated.compared.confidence:g} % interval"
-    unit = "labels" if rows[0].corrected else "traces"
     columns: dict[str, list[str]] = {
         "word": [row.word for row in rows],
         **{side: [_round_share(getattr(row, side)) for row in rows] for side in _SIDES},
@@ -83,7 +82,7 @@ def _make_table(gated: GatedRubric) -> Table:
     return replace(
         brief,
         title=summarize(gated),
-        header=("code", "word", *shares, f"more {unit}", "detects"),
+        header=("code", "word", *shares, f"more {_name_unit(gated)}", "detects"),
         rows=[_write_row(row) for row in rows],
         lines=[
             f'{finding.code}, {trace_id}: "{sanitize_line(finding.evidence[0].quote, 160)}"'
@@ -130,19 +129,26 @@ def summarize(gated: GatedRubric) -> str:
         if gaps := [_write_gap(row) for row in rows if row.word == word]:
             parts.append(f"{word.capitalize()}: {list_first(gaps, _NAMED)}.")
     if gated.exit_code == 0:
-        limit = format_number(100 * gated.tolerance, 0)
-        parts.append(f"No share rose by more than {limit} points.")
+        parts.append(f"No share rose by more than {_write_limit(gated)} points.")
     elif gated.exit_code == 4:
         parts.insert(0, "Not decided.")
     words = [row.word for row in gated.rows]
     counts = [f"{words.count(word)} {word}" for word in reversed(_ORDER) if word in words]
-    text = f"{format_count(len(words), 'code')}: {', '.join(counts)}"
+    text = f"{format_count(len(words), 'code')}: {', '.join(counts)}."
     if numbers := [row.more for row in rows if row.more is not None]:
-        ends = dict.fromkeys(_round_up(number) for number in (min(numbers), max(numbers)))
-        unit = "labels" if rows[0].corrected else "traces"
-        size = " to ".join(map(str, ends))
-        text += f"; {size} more {unit} a side would decide a code that is not decided"
-    return " ".join([*parts, f"{text}."])
+        ends = dict.fromkeys(map(_round_up, (min(numbers), max(numbers))))
+        text += (
+            f" To decide one takes {' to '.join(map(str, ends))} more {_name_unit(gated)} a side."
+        )
+    return " ".join([*parts, text])
+
+
+def _write_limit(gated: GatedRubric) -> str:
+    return f"{100 * gated.tolerance:g}"
+
+
+def _name_unit(gated: GatedRubric) -> str:
+    return "labels" if gated.rows[0].corrected else "traces"
 
 
 def _write_gap(row: GateRow) -> str:
@@ -158,7 +164,7 @@ def _explain(gated: GatedRubric) -> str:
     text = (
         f"{compared.rubric.id} v{compared.rubric.version}, judge {compared.judges[0][0]}: {sides},"
         f" {compared.kind}. Percent; difference: new - base in points, with a"
-        f" {100 * compared.confidence:g} % interval."
+        f" {100 * compared.confidence:g} % interval. Tolerance {_write_limit(gated)} points."
     )
     if rises := [row.detects for row in gated.rows if row.detects is not None]:
         text += (
@@ -209,7 +215,7 @@ def _write_suite(gated: GatedRubric) -> str:
     for row in rows:
         text = f"{row.word}: {_write_gap(row)}, p {format_p(row.adjusted)} (Holm)"
         if row.word == "not decided":
-            text += f"; {row.reason or f'about {row.more} more a side would decide'}"
+            text += f"; {row.reason or f'{row.more} more {_name_unit(gated)} a side would decide'}"
         message = quoteattr(escape_controls(text))
         case = f"<testcase classname={name} name={quoteattr(escape_controls(row.code))}"
         tag = tags.get(row.word)
