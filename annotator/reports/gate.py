@@ -116,18 +116,16 @@ def decide_rows(
     for total in totals:
         gap = total.difference.value
         is_flat = gap is not None and abs(gap) <= tolerance
-        if not is_flat or total.adjusted is None or total.adjusted <= level:
+        if not is_flat or _is_shown(total, level):
             continue
-        shown = [
-            row
-            for row in codes
-            if row.code in members[total.code]
-            and row.adjusted is not None
-            and row.adjusted <= level
-        ]
+        shown = [x for x in codes if x.code in members[total.code] and _is_shown(x, level)]
         if len({(row.difference.value or 0.0) > 0 for row in shown}) == 2:
             moved.update([total.code, *(row.code for row in shown)])
     return _mark_moved(codes, moved), _mark_moved(totals, moved)
+
+
+def _is_shown(row: GateRow, level: float) -> bool:
+    return row.adjusted is not None and row.adjusted <= level
 
 
 def _mark_moved(rows: Sequence[GateRow], moved: Collection[str]) -> list[GateRow]:
@@ -141,14 +139,14 @@ def _decide_family(rows: Sequence[ComparedCode], tolerance: float, level: float)
     tests = max(1, sum(p is not None for p in adjusted))
     planned = []
     for row, p in zip(decided, adjusted, strict=True):
-        word, gap = row.word, row.difference.value or 0.0
-        if p is not None and p <= level and gap > tolerance:
-            word = "worse"
-        elif p is not None and p <= level and gap < 0:
-            word = "better"
+        row, gap = replace(row, adjusted=p), row.difference.value or 0.0
+        if _is_shown(row, level) and gap > tolerance:
+            row = replace(row, word="worse")
+        elif _is_shown(row, level) and gap < 0:
+            row = replace(row, word="better")
         elif is_held(row.difference, tolerance):
-            word = "held"
-        planned.append(_plan(replace(row, word=word, adjusted=p), tolerance, level / tests))
+            row = replace(row, word="held")
+        planned.append(_plan(row, tolerance, level / tests))
     return planned
 
 
