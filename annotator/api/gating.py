@@ -34,8 +34,8 @@ class Gate:
     @property
     def word(self) -> "GateWord":
         """The result in a word: worse, not decided or held."""
-        words: dict[int, GateWord] = {0: "held", 1: "worse", 4: "not decided"}
-        return words[self.exit_code]
+        names: dict[int, GateWord] = {0: "held", 1: "worse", 4: "not decided"}
+        return names[self.exit_code]
 
     @property
     def tables(self) -> "list[Table]":

@@ -80,13 +80,13 @@ class GatedRubric:
     @property
     def exit_code(self) -> int:
         """1 if a row is worse, else 4 if one is not decided, else 0."""
-        words = {row.word for row in (*self.rows, *self.groups)}
-        if "worse" in words:
+        results = {row.word for row in (*self.rows, *self.groups)}
+        if "worse" in results:
             return 1
         # A moved code follows its group, which is among the rows.
         moved = [row.difference for row in self.groups if row.word == "moved"]
         is_open = not all(is_held(difference, self.tolerance) for difference in moved)
-        return 4 if is_open or "not decided" in words else 0
+        return 4 if is_open or "not decided" in results else 0
 
 
 def is_held(difference: Estimate, tolerance: float) -> bool:
@@ -116,15 +116,17 @@ def decide_rows(
     for total in totals:
         gap = total.difference.value
         is_flat = gap is not None and abs(gap) <= tolerance
-        if not is_flat or _is_shown(total, level):
+        if not is_flat or _is_significant(total, level):
             continue
-        shown = [x for x in codes if x.code in members[total.code] and _is_shown(x, level)]
-        if len({(row.difference.value or 0.0) > 0 for row in shown}) == 2:
-            moved.update([total.code, *(row.code for row in shown)])
+        significant = [
+            x for x in codes if x.code in members[total.code] and _is_significant(x, level)
+        ]
+        if len({(row.difference.value or 0.0) > 0 for row in significant}) == 2:
+            moved.update([total.code, *(row.code for row in significant)])
     return _mark_moved(codes, moved), _mark_moved(totals, moved)
 
 
-def _is_shown(row: GateRow, level: float) -> bool:
+def _is_significant(row: GateRow, level: float) -> bool:
     return row.adjusted is not None and row.adjusted <= level
 
 
@@ -140,9 +142,9 @@ def _decide_family(rows: Sequence[ComparedCode], tolerance: float, level: float)
     planned = []
     for row, p in zip(decided, adjusted, strict=True):
         row, gap = replace(row, adjusted=p), row.difference.value or 0.0
-        if _is_shown(row, level) and gap > tolerance:
+        if _is_significant(row, level) and gap > tolerance:
             row = replace(row, word="worse")
-        elif _is_shown(row, level) and gap < 0:
+        elif _is_significant(row, level) and gap < 0:
             row = replace(row, word="better")
         elif is_held(row.difference, tolerance):
             row = replace(row, word="held")
@@ -231,20 +233,20 @@ def gate_runs(
     names = rubrics or [name for name in base.schemes if name in new.schemes]
     schemes = [base.scheme(name) for name in names]
     _check_judges(base, new, schemes)
-    known = [code for scheme in schemes for code in scheme.ids]
+    available = [code for scheme in schemes for code in scheme.ids]
     for code in codes:
-        if code not in known:
-            raise AnnotatorError(f"--codes {code}: no such code{suggest(code, known)}")
+        if code not in available:
+            raise AnnotatorError(f"--codes {code}: no such code{suggest(code, available)}")
     gated, empty = [], []
     for scheme in schemes:
-        chosen = [code for code in scheme.ids if code in codes or not codes]
+        selected = [code for code in scheme.ids if code in codes or not codes]
         compared, why = _compare_runs(base, new, scheme.id, calibrations, cluster)
-        rows = {row.code: _reverse(row) for row in (*compared.rows, *compared.code_groups)}
-        kept = [code for code in chosen if code in rows and _has_share(rows[code])]
-        left_out = tuple(code for code in chosen if code not in kept)
+        rows = {row.code: _subtract_first(row) for row in (*compared.rows, *compared.code_groups)}
+        kept = [code for code in selected if code in rows and _has_share(rows[code])]
+        left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
-            which = list_first(left_out, 3) if codes else f"no code of {scheme.id}"
-            empty.append(f"{which} can be gated by {base.judge}")
+            which = list_first(left_out, 3) if codes else f"the codes of {scheme.id}"
+            empty.append(f"{which} cannot be gated by {base.judge}")
         elif kept:
             decided, groups = decide_rows(
                 [rows[code] for code in kept],
@@ -267,7 +269,8 @@ def gate_runs(
             )
     if empty and (codes or not gated):
         raise AnnotatorError(
-            f"{'; '.join(empty)}: {NOT_COMPARABLE}. Labels of both runs give shares"
+            f"{'; '.join(empty)}: {NOT_COMPARABLE}. Labels of both runs give it a share: annotate"
+            f" sample {new}"
         )
     notes = [Note(f"Not gated: {text}: {NOT_COMPARABLE}.", "no-rule") for text in empty]
     return [replace(each, notes=(*notes, *each.notes)) for each in gated]
@@ -361,7 +364,7 @@ def _has_share(row: ComparedCode) -> bool:
     return bool(row.corrected_test) or row.test.reason != NOT_COMPARABLE
 
 
-def _reverse(row: ComparedCode) -> ComparedCode:
+def _subtract_first(row: ComparedCode) -> ComparedCode:
     """Return a row whose differences are second minus first."""
     gaps = {}
     for name in ("difference", "corrected_difference"):
@@ -380,14 +383,14 @@ def _list_notes(
         statuses = [x.status for x in run.annotations(compared.rubric.id) if x.status != "skipped"]
         if sum(status not in JUDGED for status in statuses) > _OPEN * len(statuses):
             notes.sort(key=lambda note: getattr(note, "id", "") != "undecided")
-    own = []
+    extra = []
     if why:
         text = f"The judge's own shares: its errors, which may differ, are not corrected ({why})."
-        own.append(Note(text, "judge-only"))
+        extra.append(Note(text, "judge-only"))
     if left_out:
-        own.append(Note(f"Not gated, {NOT_COMPARABLE}: {', '.join(left_out)}.", "no-rule"))
-    ids = {note.id for note in own}
-    return (*own, *(note for note in notes if getattr(note, "id", "") not in ids))
+        extra.append(Note(f"Not gated, {NOT_COMPARABLE}: {', '.join(left_out)}.", "no-rule"))
+    ids = {note.id for note in extra}
+    return (*extra, *(note for note in notes if getattr(note, "id", "") not in ids))
 
 
 def _select_quotes(run: Run, scheme: Scheme, codes: Sequence[str]) -> tuple[Quoted, ...]:

@@ -279,9 +279,9 @@ def damage(name, tmp_path, rubric):
         ("other judge", 'judge: id was "llm:m", is now "llm:other"'),
         ("other version", "faults was v1"),
         ("other rubric", "have no rubric in common"),
-        ("screen", "no code of faults can be gated by llm:m"),
+        ("screen", "the codes of faults cannot be gated by llm:m"),
         ("no code", "--codes alpa: no such code, did you mean 'alpha'?"),
-        ("no share", "gamma can be gated by llm:m"),
+        ("no share", "gamma cannot be gated by llm:m"),
         ("nothing judged", "no trace judged by faults"),
     ],
 )

@@ -132,9 +132,9 @@ def summarize(gated: GatedRubric) -> str:
         parts.append(f"No share rose by more than {_write_limit(gated)} points.")
     elif gated.exit_code == 4:
         parts.insert(0, "Not decided.")
-    words = [row.word for row in gated.rows]
-    counts = [f"{words.count(word)} {word}" for word in reversed(_ORDER) if word in words]
-    text = f"{format_count(len(words), 'code')}: {', '.join(counts)}."
+    results = [row.word for row in gated.rows]
+    counts = [f"{results.count(word)} {word}" for word in reversed(_ORDER) if word in results]
+    text = f"{format_count(len(results), 'code')}: {', '.join(counts)}."
     if numbers := [row.more for row in rows if row.more is not None]:
         ends = dict.fromkeys(map(_round_up, (min(numbers), max(numbers))))
         text += (
