@@ -168,8 +168,8 @@ def _explain(gated: GatedRubric) -> str:
     )
     if rises := [row.detects for row in gated.rows if row.detects is not None]:
         text += (
-            f" For half of the codes, a rise of {format_number(100 * median(rises), 0)} points is"
-            f" called worse with {100 * POWER:g} % power."
+            f" This finds a rise of {format_number(100 * median(rises), 0)} points with"
+            f" {100 * POWER:g} % power (median of the codes)."
         )
     return text
 
