@@ -352,7 +352,8 @@ def count_by_cluster(sides: Sides, codes: Sequence[str], *, paired: bool) -> tup
         [trace.cluster or (0 if paired else n, trace.key) for trace in side]
         for n, side in enumerate(sides)
     ]
-    numbers = {name: n for n, name in enumerate(dict.fromkeys(chain(*clusters)))}
+    # Sorted: the arrangements that a test draws do not depend on the order of judging.
+    numbers = {name: n for n, name in enumerate(sorted(set(chain(*clusters)), key=str))}
     return tuple(
         _count_side(side, [numbers[name] for name in names], codes, len(numbers))
         for side, names in zip(sides, clusters, strict=True)
