@@ -9,7 +9,7 @@ the other half alone. The tolerance is 5 points. It prints shares of the pairs:
 
 null     nothing changes: any code is worse; any code worse, better or moved; any row, with groups
 moved    10 points go from a code of 33 % to one of 6 % in its group: both are moved; the second is
-         worse; the exit code is 0
+         worse; last: the same where a version has a fifth of a task's effect alone
 worse    the code of 6 % rises by 10 points: it is worse
 detects  it rises by the mean of what the gate of unchanged versions says that it detects: worse
 held     it rises by the tolerance: it is held
@@ -40,20 +40,22 @@ COMMON, RISING, NONE = 0, 2, len(COUNTED)
 Words = tuple[list[GateRow], list[GateRow]]
 
 
-def draw_pair(rng: np.random.Generator, n: int, source: int, points: float) -> Words:
+def draw_pair(
+    rng: np.random.Generator, n: int, source: int, points: float, alone: float = 0.5
+) -> Words:
     """Return the gate of two versions, of which the second moves points from ``source`` to the
-    code that rises.
+    code that rises. ``alone``: the part of the tasks' effect that each version has alone.
     """
     sizes = draw_sizes(rng, TASKS, n)
     tasks = np.repeat(np.arange(TASKS), sizes)
-    precision = (1 - ICC / 2) / (ICC / 2)
-    before = rng.dirichlet(SHARES * precision, TASKS)
+    common, own = (1 / (ICC * part) - 1 for part in (1 - alone, alone))
+    before = rng.dirichlet(SHARES * common, TASKS)
     after = before.copy()
     after[:, RISING] += before[:, source] * points / SHARES[source]
     after[:, source] -= before[:, source] * points / SHARES[source]
     sides = []
     for shares in (before, after):
-        of_version = np.stack([rng.dirichlet(row * precision + 1e-9) for row in shares])
+        of_version = np.stack([rng.dirichlet(row * own + 1e-9) for row in shares])
         drawn = draw_codes(rng, of_version[tasks])
         counts = np.zeros((len(SHARES), TASKS))
         np.add.at(counts, (drawn, tasks), 1)
@@ -77,6 +79,12 @@ def compare_family(
     return rows
 
 
+def _measure_moved(rng: np.random.Generator, n: int, runs: int, alone: float) -> list[float]:
+    pairs = [draw_pair(rng, n, COMMON, 0.10, alone)[0] for _ in range(runs)]
+    found = [codes[RISING].word == codes[COMMON].word == "moved" for codes in pairs]
+    return [float(np.mean(found)), float(np.mean([x[RISING].word == "worse" for x in pairs]))]
+
+
 def measure(n: int, runs: int) -> list[str]:
     """Return the line of one size."""
     rng = np.random.default_rng(SEED)
@@ -88,11 +96,7 @@ def measure(n: int, runs: int) -> list[str]:
         np.mean([bool(changes & set(codes)) for codes, _ in words]),
         np.mean([bool(changes & {*codes, *groups}) for codes, groups in words]),
     ]
-    moved = [draw_pair(rng, n, COMMON, 0.10) for _ in range(runs)]
-    cells += [
-        np.mean([codes[RISING].word == codes[COMMON].word == "moved" for codes, _ in moved]),
-        np.mean([codes[RISING].word == "worse" for codes, _ in moved]),
-    ]
+    cells += _measure_moved(rng, n, runs, 0.5)
     detects = [codes[RISING].detects for codes, _ in pairs]
     rise = float(np.mean([x for x in detects if x is not None]))
     for points in (0.10, rise, TOLERANCE):
@@ -100,6 +104,7 @@ def measure(n: int, runs: int) -> list[str]:
         word = "held" if points == TOLERANCE else "worse"
         cells.append(np.mean([row.word == word for row in rows]))
     cells.insert(-2, rise)
+    cells += _measure_moved(np.random.default_rng(SEED), n, runs, 0.2)
     return [f"{n:5d}", *(f"{cell:6.3f}" for cell in cells)]
 
 
@@ -107,7 +112,7 @@ def main() -> None:
     """Measure and print a line for each size."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     begun = time.perf_counter()
-    print("    n  worse change +group  moved  worse rise10 detects found  held")
+    print("    n  worse change +group  moved  worse rise10 detects found  held  moved  worse")
     for n in map(int, sys.argv[2:]) if sys.argv[2:] else SIZES:
         print("  ".join(measure(n, runs)), flush=True)
     print(f"{runs} pairs each, {time.perf_counter() - begun:.0f} s")
