@@ -18,8 +18,8 @@ from annotator.cli.options import (
     no_calibration_option,
     verbose_option,
 )
-from annotator.cli.output import say, say_next, say_written
-from annotator.cli.tables import open_request
+from annotator.cli.output import say, say_next, say_notice, say_written
+from annotator.cli.tables import open_request, say_corrected
 
 
 @click.command("gate", context_settings={"show_default": True})
@@ -28,7 +28,7 @@ from annotator.cli.tables import open_request
 @add_option(
     "--rubric ID...", "Only this rubric. Repeatable.  [default: all of both]", name="rubrics"
 )
-@add_option("--codes CODE,...", "Only these codes. Repeatable.  [default: all]", multiple=True)
+@add_option("--codes A,B...", "Only these codes. Repeatable.  [default: all]")
 @add_option(
     "--tolerance POINTS",
     "The largest rise of a share that passes, in percentage points.",
@@ -66,15 +66,20 @@ def command(
     \b
     Exit code: 1 a code is worse, 4 one is not decided, 0 all held.
     """
-    request = open_request((base, new), groups, no_calibration, **options)
+    request = open_request((base, new), groups, no_calibration, corrected=False, **options)
+    files = options["calibration_files"]
+    if not (files or no_calibration):
+        files = api.find_calibrations(*request.runs, on_notice=say_notice)
     result = api.gate(
         *request.runs,
         rubrics=rubrics,
         codes=list(chain.from_iterable(text.split(",") for text in codes)),
         tolerance=tolerance,
-        calibration=request.calibrations,
+        calibration=files or None,
         cluster=request.cluster_by,
     )
+    if any(row.corrected for row in result.rows):
+        say_corrected(files)
     text = result.to(format_, verbose=verbose)
     if out:
         write_file(out, f"{text}\n")

@@ -381,7 +381,7 @@ def _list_notes(
     notes = rank_notes(compared.notes, corrected=not why)
     for run in runs:
         statuses = [x.status for x in run.annotations(compared.rubric.id) if x.status != "skipped"]
-        if sum(status not in JUDGED for status in statuses) > _OPEN * len(statuses):
+        if why and sum(status not in JUDGED for status in statuses) > _OPEN * len(statuses):
             notes.sort(key=lambda note: getattr(note, "id", "") != "undecided")
     extra = []
     if why:

@@ -136,10 +136,8 @@ def summarize(gated: GatedRubric) -> str:
     counts = [f"{results.count(word)} {word}" for word in reversed(_ORDER) if word in results]
     text = f"{format_count(len(results), 'code')}: {', '.join(counts)}."
     if numbers := [row.more for row in rows if row.more is not None]:
-        ends = dict.fromkeys(map(_round_up, (min(numbers), max(numbers))))
-        text += (
-            f" To decide one takes {' to '.join(map(str, ends))} more {_name_unit(gated)} a side."
-        )
+        unit = _name_unit(gated)
+        text += f" To decide one takes {_round_up(min(numbers))} more {unit} a side, or more."
     return " ".join([*parts, text])
 
 
