@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import find_conflicts as find_conflicts
     from annotator.api import find_mechanisms as find_mechanisms
     from annotator.api import forecast as forecast
+    from annotator.api import gate as gate
     from annotator.api import induce as induce
     from annotator.api import judge_lines as judge_lines
     from annotator.api import llm as llm
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import summarize as summarize
     from annotator.api import triage as triage
     from annotator.api import tune as tune
+    from annotator.api.gating import Gate as Gate
     from annotator.base.errors import AnnotatorError as AnnotatorError
     from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
@@ -69,6 +71,7 @@ _NAMES = {
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
     "Claim": "annotator.rubrics.annotations",
+    "Gate": "annotator.api.gating",
     "Induction": "annotator.induction.result",
     "JudgeCheck": "annotator.calibration.stability",
     "Message": "annotator.traces",
@@ -99,6 +102,7 @@ _NAMES = {
     "find_conflicts": "annotator.api",
     "find_mechanisms": "annotator.api",
     "forecast": "annotator.api",
+    "gate": "annotator.api",
     "induce": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",

@@ -42,6 +42,7 @@ from tests.stand_in import StandIn, StandInCoder, UpdatedStandIn
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 RESPONDERS: dict[str, Responder] = {
     "docs/tutorial.md": lambda request: NOTHING,
+    "docs/howto/gate-a-change.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/watch-the-judge.md": UpdatedStandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/find-new-codes.md": StandInCoder(ROOT / "examples" / "tune" / "labels.jsonl"),
@@ -135,6 +136,7 @@ def test_a_page_can_be_followed_from_its_first_command_to_its_last(
     shown: list[str] = []
 
     def run(command: str, address: str) -> str:
+        command, _, code = command.partition("  # exit code ")
         program, *arguments = shlex.split(command.replace("http://localhost:8000/v1", address))
         if program == "cat":
             return (tmp_path / arguments[0]).read_text()
@@ -143,7 +145,7 @@ def test_a_page_can_be_followed_from_its_first_command_to_its_last(
             open_page(tmp_path, *arguments)
             return ""
         done = annotate_cli(*arguments)
-        assert done.code == 0 or arguments[0] == "anchor", done.err  # 1: it shows a drift
+        assert done.code == int(code or 0), done.err
         shown.extend(done.raw.splitlines())
         return done.raw
 

@@ -17,6 +17,7 @@ from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_anno
 from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.exporting import Export, export
+from annotator.api.gating import Gate, gate
 from annotator.api.inducing import induce, plan_induction
 from annotator.api.judging import (
     JudgeSource,
@@ -66,6 +67,7 @@ __all__ = [
     "ConflictSummary",
     "Export",
     "Forecast",
+    "Gate",
     "IfRejected",
     "JudgeSource",
     "Only",
@@ -95,6 +97,7 @@ __all__ = [
     "find_conflicts",
     "find_mechanisms",
     "forecast",
+    "gate",
     "group_calibrations",
     "group_runs",
     "has_findings",

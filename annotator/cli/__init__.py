@@ -29,6 +29,7 @@ _GROUPS = {
         "triage": "Print which failure to mend first, with quotes.",
         "view": "Read runs in the browser: tables, traces, every finding.",
         "compare": "Compare runs, or groups of traces: differences, tests.",
+        "gate": "Say whether a new version of a system fails more.",
         "figure": "Draw figures of finished runs for a paper.",
         "export": "Write or send results for other tools: scores, tasks.",
     },

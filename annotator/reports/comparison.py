@@ -145,6 +145,8 @@ def compare(
     labelled: bool = False,
     pairs: bool = False,
     without: Sequence[str] = (),
+    rubrics: Sequence[str] = (),
+    rerun: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> list[ConditionComparison]:
     """Compare the traces with the values of an attribute, by every rubric that the runs share.
@@ -152,6 +154,7 @@ def compare(
     Two groups of traces are paired by id between runs and judges, else by task and the last part of
     the id. If this names a trace twice on a side, or leaves most without a partner, they are not
     paired. Arguments and errors are those of :func:`annotator.api.compare`; ``values`` None: all.
+    ``rubrics``: only these. ``rerun``: the same id in two runs is the same task, not one trace.
     """
     for value in find_repeated(values or ()):
         raise AnnotatorError(f"{attribute} = {value}: both sides of the comparison are the same")
@@ -160,6 +163,7 @@ def compare(
         scheme
         for name, scheme in schemes[0].items()
         if all(name in other and other[name].sha256 == scheme.sha256 for other in schemes)
+        and (not rubrics or name in rubrics)
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
@@ -178,7 +182,7 @@ def compare(
             empty.append(str(error))
             continue
         if labelled and stored:
-            _check_labels(read, attribute)
+            _check_labels(read, same=attribute in (RUN, JUDGE) and not rerun)
         comparable.append((scheme, replace(read, notes=(*read.notes, *partial))))
     if not comparable:
         raise EmptySide("; ".join(empty))
@@ -195,15 +199,18 @@ def compare(
             two=two,
             calibrated=bool((calibrations or {}).get(scheme.id)),
             pairs=pairs,
+            rerun=rerun,
         )
         for scheme, read in comparable
     ]
 
 
-def _check_labels(read: ReadSides, attribute: str) -> None:
-    """Raise :class:`AnnotatorError` if labels cannot correct the shares of every side."""
+def _check_labels(read: ReadSides, *, same: bool) -> None:
+    """Raise :class:`AnnotatorError` if labels cannot correct the shares of every side. ``same``:
+    traces of one id are the same.
+    """
     decided = tuple([trace for trace in side if not trace.open] for side in read.sides)
-    if attribute in (RUN, JUDGE) and find_kind(decided) == "paired":
+    if same and find_kind(decided) == "paired":
         raise AnnotatorError("the same traces have the same true shares")
     counted, _ = keep_counted(read.sides, pairs=False)
     few = {}
@@ -227,6 +234,7 @@ def _compare_sides(
     two: bool,
     calibrated: bool,
     pairs: bool,
+    rerun: bool,
 ) -> ConditionComparison:
     terms = read.terms
     sides: Sides = tuple([trace for trace in side if not trace.open] for side in read.sides)
@@ -237,7 +245,7 @@ def _compare_sides(
     # The same trace in several runs is one task, even if it names none.
     paired = kind == "paired" or (attribute in (RUN, JUDGE) and not two)
     # The same traces have the same true shares: their labels distinguish judges, not traces.
-    same = kind == "paired" and attribute in (RUN, JUDGE)
+    same = kind == "paired" and attribute in (RUN, JUDGE) and not rerun
     calibrated = calibrated and not same
     counted, left = keep_counted(read.sides, pairs=two and kind == "paired")
     codes = list_comparable(scheme, runs)
@@ -344,7 +352,8 @@ def count_by_cluster(sides: Sides, codes: Sequence[str], *, paired: bool) -> tup
         [trace.cluster or (0 if paired else n, trace.key) for trace in side]
         for n, side in enumerate(sides)
     ]
-    numbers = {name: n for n, name in enumerate(dict.fromkeys(chain(*clusters)))}
+    # Sorted: the arrangements that a test draws do not depend on the order of judging.
+    numbers = {name: n for n, name in enumerate(sorted(set(chain(*clusters)), key=str))}
     return tuple(
         _count_side(side, [numbers[name] for name in names], codes, len(numbers))
         for side, names in zip(sides, clusters, strict=True)

@@ -171,7 +171,7 @@ def _subtract(
         frees.append(free)
     if together is not None:
         # Sides that agree in all of n labels may differ in others: half of one in n + 1.
-        labels = max(1, min(_count_labels(share) for share in shares))
+        labels = max(1, min(count_labels(share) for share in shares))
         variance = max(variance, 0.5 / (labels + 1) / labels)
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
@@ -179,7 +179,8 @@ def _subtract(
     return _test_difference(gap, variance, df, n, confidence, inputs, unlabelled / 2)
 
 
-def _count_labels(share: Estimate) -> int:
+def count_labels(share: Estimate) -> int:
+    """Return the number of labels that a corrected share rests on."""
     others = sum(other["n_raw"] for other in share.inputs["others"])
     return int(share.inputs["n1_raw"] + share.inputs["n0_raw"] + others)
 

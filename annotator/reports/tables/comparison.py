@@ -203,7 +203,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     none = [row for row in compared.rows if row.code == NONE]
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
-    ends = {"difference": [_round_points(_get_gap(row)) for row in rows]} if compared.two else {}
+    ends = {"difference": [round_points(_get_gap(row)) for row in rows]} if compared.two else {}
     adjusted = [row.corrected_adjusted if compared.corrected else row.adjusted for row in rows]
     ends["p (Holm)"] = list(map(format_p, adjusted))
     shares = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
@@ -323,7 +323,7 @@ def _round_share(share: Share) -> str:
     return f"{round_percent(share.value)}{limits}"
 
 
-def _round_points(gap: Estimate | None) -> str:
+def round_points(gap: Estimate | None) -> str:
     """Return a difference with its interval in whole percentage points: ``+24 [+1, +46]``."""
     if gap is None or gap.value is None:
         return UNDEFINED

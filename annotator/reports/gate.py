@@ -1,0 +1,408 @@
+"""The gate: whether a new version of an agent system fails more than the one before, by code."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from statistics import NormalDist
+from typing import Literal
+
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import Note, list_first, sanitize_line, suggest
+from annotator.calibration.model import Calibrations
+from annotator.reports.comparison import (
+    NOT_COMPARABLE,
+    ComparedCode,
+    ConditionComparison,
+    adjust_tests,
+    compare,
+    list_groups,
+)
+from annotator.reports.corrected import count_labels
+from annotator.reports.counts import JUDGED
+from annotator.reports.digits import Share
+from annotator.reports.notes import rank_notes
+from annotator.reports.sides import RUN
+from annotator.rubrics import Scheme, name_group
+from annotator.rubrics.annotations import Finding
+from annotator.runs.manifest import list_differences
+from annotator.runs.run import Run, name_runs
+from validation import Estimate, Test
+from validation.intervals import compute_quantile
+
+GateWord = Literal["worse", "moved", "not decided", "better", "held"]
+POWER = 0.8
+_POWER_QUANTILE = NormalDist().inv_cdf(POWER)
+_OF_JUDGE = ("judge", "prompt_sha256", "redaction", "only", "rejected", "least_read")
+_OPEN = 0.05  # of the traces; the note on more undecided and failed ones comes first
+_SAME_QUOTES = 0.5  # of the traces with findings in both runs
+_QUOTES = 3  # of what got worse
+Quoted = tuple[str, Finding]  # with the trace id
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One code, or group of codes, and its word.
+
+    ``difference``: new minus base, in [-1, 1]. ``adjusted``: p by Holm. ``more``: how many more
+    traces a side (with corrected shares: labels) decide it with 80 % power if the difference stays
+    as estimated; None if it is decided, or with a ``reason``. ``detects``: the smallest rise that
+    is called worse with 80 % power.
+    """
+
+    code: str
+    word: GateWord
+    base: Share
+    new: Share
+    difference: Estimate
+    test: Test
+    adjusted: float | None
+    corrected: bool
+    more: int | None = None
+    detects: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatedRubric:
+    """The rows of one rubric. ``tolerance``: a share. ``left_out``: codes that are not gated.
+    ``quotes``: findings of the new run, of codes that are worse.
+    """
+
+    compared: ConditionComparison
+    rows: tuple[GateRow, ...]
+    groups: tuple[GateRow, ...]
+    tolerance: float
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+    quotes: tuple[Quoted, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a row is worse, else 4 if one is not decided, else 0."""
+        results = {row.word for row in (*self.rows, *self.groups)}
+        if "worse" in results:
+            return 1
+        # A moved code follows its group, which is among the rows.
+        moved = [row.difference for row in self.groups if row.word == "moved"]
+        is_open = not all(is_held(difference, self.tolerance) for difference in moved)
+        return 4 if is_open or "not decided" in results else 0
+
+
+def is_held(difference: Estimate, tolerance: float) -> bool:
+    """Whether the interval excludes a rise beyond the tolerance."""
+    return difference.high is not None and difference.high <= tolerance
+
+
+def decide_rows(
+    rows: Sequence[ComparedCode],
+    groups: Sequence[ComparedCode],
+    members: Mapping[str, Sequence[str]],
+    tolerance: float,
+    level: float = 0.05,
+) -> tuple[list[GateRow], list[GateRow]]:
+    """Return the rows of codes and of groups with their words.
+
+    Args:
+        rows: codes of a comparison of two sides, with differences new minus base. Corrected ones
+            replace the judge's own.
+        groups: groups of codes; Holm counts their tests apart.
+        members: the codes of each group.
+        tolerance: the largest rise that passes, as a share.
+        level: of the tests, adjusted by Holm.
+    """
+    codes, totals = (_decide_family(family, tolerance, level) for family in (rows, groups))
+    moved: set[str] = set()
+    for total in totals:
+        gap = total.difference.value
+        is_flat = gap is not None and abs(gap) <= tolerance
+        if not is_flat or _is_significant(total, level):
+            continue
+        of_group = [row for row in codes if row.code in members[total.code]]
+        shown = [x for x in of_group if _is_significant(x, level)]
+        if shown:  # one test is passed: its level is free for the rest of the group
+            rest = [x for x in of_group if x not in shown]
+            adjusted = zip(rest, adjust_tests([x.test for x in rest]), strict=True)
+            shown += [x for x, p in adjusted if p is not None and p <= level]
+        if len({(row.difference.value or 0.0) > 0 for row in shown}) == 2:
+            moved.update([total.code, *(row.code for row in shown)])
+    return _mark_moved(codes, moved), _mark_moved(totals, moved)
+
+
+def _is_significant(row: GateRow, level: float) -> bool:
+    return row.adjusted is not None and row.adjusted <= level
+
+
+def _mark_moved(rows: Sequence[GateRow], moved: Collection[str]) -> list[GateRow]:
+    return [replace(row, word="moved") if row.code in moved else row for row in rows]
+
+
+def _decide_family(rows: Sequence[ComparedCode], tolerance: float, level: float) -> list[GateRow]:
+    """Return the rows of a family of tests, each decided by itself."""
+    decided = [row for row in map(_start_row, rows) if row]
+    adjusted = adjust_tests([row.test for row in decided])
+    tests = max(1, sum(p is not None for p in adjusted))
+    planned = []
+    for row, p in zip(decided, adjusted, strict=True):
+        row, gap = replace(row, adjusted=p), row.difference.value or 0.0
+        if _is_significant(row, level) and gap > tolerance:
+            row = replace(row, word="worse")
+        elif _is_significant(row, level) and gap < 0:
+            row = replace(row, word="better")
+        elif is_held(row.difference, tolerance):
+            row = replace(row, word="held")
+        planned.append(_plan(row, tolerance, level / tests))
+    return planned
+
+
+def _start_row(row: ComparedCode) -> GateRow | None:
+    """Return a row that is not decided yet; None if it has no difference."""
+    shares: Sequence[Share] = row.shares
+    gap, test, is_corrected = row.difference, row.test, row.corrected_test is not None
+    if row.corrected_test:
+        shares, gap, test = row.corrected, row.corrected_difference, row.corrected_test
+    base, new = shares
+    if gap is None:
+        return None
+    return GateRow(row.code, "not decided", base, new, gap, test, None, is_corrected)
+
+
+def _plan(row: GateRow, tolerance: float, level: float) -> GateRow:
+    """Return a row with the rise that it detects, and the traces that would decide it."""
+    gap = row.difference
+    why = (gap.reason or row.test.reason or "").replace("cluster", "task").replace("item", "trace")
+    if gap.value is None or gap.low is None or gap.high is None:
+        return replace(row, reason=why or "no interval")
+    df = gap.inputs.get("df")
+    limit, critical = compute_quantile(gap.confidence, df), compute_quantile(1 - level, df)
+    error = (gap.high - gap.low) / 2 / limit
+    row = replace(row, detects=find_detectable(row.base, error, critical, tolerance))
+    if row.word != "not decided":
+        return row
+    beyond = gap.value - tolerance
+    if beyond > 0 and row.test.p is None:
+        return replace(row, reason=why)
+    if not beyond:
+        return replace(row, reason="the difference is the tolerance")
+    need = (limit + _POWER_QUANTILE) / -beyond
+    if beyond > 0:
+        need = max((critical + _POWER_QUANTILE) / gap.value, _POWER_QUANTILE / beyond)
+    n = max(
+        count_labels(share) if isinstance(share, Estimate) else share.n
+        for share in (row.base, row.new)
+    )
+    return replace(row, more=max(1, math.ceil(((need * error) ** 2 - 1) * n)))
+
+
+def find_detectable(base: Share, error: float, critical: float, tolerance: float) -> float | None:
+    """Return the smallest rise that is called worse with 80 % power; None if there is none.
+
+    Args:
+        base: the share of the base, in [0, 1], with its interval.
+        error: the standard error of the difference.
+        critical: the quantile of the test, adjusted for the number of tests.
+        tolerance: the largest rise that passes, as a share.
+
+    The variance of a share grows with the rise as that of single traces does. What it gains is not
+    shared with the base, as the rise may differ from task to task.
+    """
+    share = ((base.value or 0.0) * base.n + 0.5) / (base.n + 1)  # one of 0 varies, too
+    of_base = ((base.high or 0.0) - (base.low or 0.0)) / 2 / compute_quantile(base.confidence)
+    rise = 0.0
+    for _ in range(100):
+        raised = min(1.0, share + rise)
+        growth = raised * (1 - raised) / (share * (1 - share)) - 1
+        scaled = math.sqrt(error**2 + of_base**2 * max(0.0, growth))
+        rise = max(tolerance, critical * scaled) + _POWER_QUANTILE * scaled
+    return rise if share + rise <= 1 else None
+
+
+# Runs
+
+
+def gate_runs(
+    base: Run,
+    new: Run,
+    *,
+    rubrics: Sequence[str] = (),
+    codes: Sequence[str] = (),
+    tolerance: float = 0.05,
+    calibrations: Calibrations | None = None,
+    cluster: Sequence[str] | None = None,
+) -> list[GatedRubric]:
+    """Return the gate of two runs for each rubric. Arguments and errors are those of
+    :func:`annotator.api.gate`; ``tolerance`` is a share.
+    """
+    names = rubrics or [name for name in base.schemes if name in new.schemes]
+    schemes = [base.scheme(name) for name in names]
+    _check_judges(base, new, schemes)
+    available = [code for scheme in schemes for code in scheme.ids]
+    for code in codes:
+        if code not in available:
+            raise AnnotatorError(f"--codes {code}: no such code{suggest(code, available)}")
+    gated, empty = [], []
+    for scheme in schemes:
+        selected = [code for code in scheme.ids if code in codes or not codes]
+        compared, why = _compare_runs(base, new, scheme.id, calibrations, cluster)
+        rows = {row.code: _subtract_first(row) for row in (*compared.rows, *compared.code_groups)}
+        kept = [code for code in selected if code in rows and _has_share(rows[code])]
+        left_out = tuple(code for code in selected if code not in kept)
+        if left_out and (codes or not kept):
+            which = list_first(left_out, 3) if codes else f"the codes of {scheme.id}"
+            empty.append(f"{which} cannot be gated by {base.judge}")
+        elif kept:
+            decided, groups = decide_rows(
+                [rows[code] for code in kept],
+                [rows[name] for name in list_groups(scheme, kept)],
+                {name_group(name): ids for name, ids in scheme.groups.items()},
+                tolerance,
+                1 - compared.confidence,
+            )
+            worse = [row.code for row in decided if row.word == "worse"]
+            gated.append(
+                GatedRubric(
+                    compared,
+                    tuple(decided),
+                    tuple(groups),
+                    tolerance,
+                    left_out,
+                    _list_notes(compared, (base, new), left_out, why),
+                    _select_quotes(new, scheme, worse),
+                )
+            )
+    if empty and (codes or not gated):
+        raise AnnotatorError(
+            f"{'; '.join(empty)}: {NOT_COMPARABLE}. Labels of both runs give it a share: annotate"
+            f" sample {new}"
+        )
+    notes = [Note(f"Not gated: {text}: {NOT_COMPARABLE}.", "no-rule") for text in empty]
+    return [replace(each, notes=(*notes, *each.notes)) for each in gated]
+
+
+def _check_judges(base: Run, new: Run, schemes: Sequence[Scheme]) -> None:
+    """Raise :class:`AnnotatorError` unless both runs are by one judge, and of two systems."""
+    if not schemes:
+        raise AnnotatorError(f"{base} and {new} have no rubric in common")
+    changed = [
+        f"{scheme.id} was v{scheme.version} ({scheme.sha256[:12]}), is now"
+        f" v{later.version} ({later.sha256[:12]})"
+        for scheme in schemes
+        if (later := new.scheme(scheme.id)).sha256 != scheme.sha256
+    ]
+    changed += [
+        sanitize_line(line, 200)
+        for line in list_differences(base.manifest, new.manifest)
+        if line.partition(":")[0] in _OF_JUDGE
+    ]
+    if changed:
+        raise AnnotatorError(
+            f"the judge changed between {base} and {new}, not only the system:"
+            f" {list_first(changed, 3, '; ')}. Judge both in the same way, or look at both with"
+            " annotate compare"
+        )
+    if all(_is_same_traces(base, new, scheme.id) for scheme in schemes):
+        raise AnnotatorError(
+            f"{base} and {new} judged the same traces, not two versions of a system: see annotate"
+            f" compare {base} {new}"
+        )
+
+
+def _is_same_traces(base: Run, new: Run, rubric: str) -> bool:
+    """Whether both runs read the same traces: sources and attributes are equal, and most traces
+    with findings have a common quote at one place.
+    """
+    if base.manifest.sources != new.manifest.sources:
+        return False
+    before = {trace.trace_id: trace for trace in base.annotations(rubric)}
+    common = []
+    for trace in new.annotations(rubric):
+        other = before.get(trace.trace_id)
+        if other is None or other.attributes != trace.attributes:
+            return False
+        quotes = [
+            {
+                (quote.source, quote.start, quote.quote)
+                for x in side.findings
+                for quote in x.evidence
+            }
+            for side in (other, trace)
+        ]
+        if all(quotes):
+            common.append(bool(quotes[0] & quotes[1]))
+    return bool(common) and sum(common) >= _SAME_QUOTES * len(common)
+
+
+def _compare_runs(
+    base: Run,
+    new: Run,
+    rubric: str,
+    calibrations: Calibrations | None,
+    cluster: Sequence[str] | None,
+) -> tuple[ConditionComparison, str]:
+    """Return the comparison of two runs, and why it is not corrected by labels, "" if it is."""
+    runs = base, new
+    # Equal ids do not make the labels of one run those of the other.
+    labels = [x for x in (calibrations or {}).get(rubric, ()) if x.run in (base.id, new.id)]
+    lacking = [run for run in runs if run.id not in {x.run for x in labels}]
+    names = " and ".join(map(str, lacking))
+    why = f"no labels of {names}: annotate sample {lacking[0]}" if lacking else ""
+    while True:
+        source = None if why else {rubric: labels}
+        try:
+            [compared] = compare(
+                *(runs, RUN, name_runs(runs), source),
+                cluster=cluster,
+                labelled=True,
+                rubrics=[rubric],
+                rerun=True,
+            )
+            return compared, why
+        except AnnotatorError as error:
+            if why:
+                raise
+            why = str(error)
+
+
+def _has_share(row: ComparedCode) -> bool:
+    return bool(row.corrected_test) or row.test.reason != NOT_COMPARABLE
+
+
+def _subtract_first(row: ComparedCode) -> ComparedCode:
+    """Return a row whose differences are second minus first."""
+    gaps = {}
+    for name in ("difference", "corrected_difference"):
+        if (gap := getattr(row, name)) and gap.value is not None:
+            low, high = (None if end is None else -end for end in (gap.high, gap.low))
+            gaps[name] = replace(gap, value=-gap.value, low=low, high=high)
+    return replace(row, **gaps)
+
+
+def _list_notes(
+    compared: ConditionComparison, runs: Sequence[Run], left_out: Sequence[str], why: str
+) -> tuple[str, ...]:
+    """Return the notes, the most damaging first."""
+    notes = rank_notes(compared.notes, corrected=not why)
+    for run in runs:
+        statuses = [x.status for x in run.annotations(compared.rubric.id) if x.status != "skipped"]
+        if why and sum(status not in JUDGED for status in statuses) > _OPEN * len(statuses):
+            notes.sort(key=lambda note: getattr(note, "id", "") != "undecided")
+    extra = []
+    if why:
+        text = f"The judge's own shares: its errors, which may differ, are not corrected ({why})."
+        extra.append(Note(text, "judge-only"))
+    if left_out:
+        extra.append(Note(f"Not gated, {NOT_COMPARABLE}: {', '.join(left_out)}.", "no-rule"))
+    ids = {note.id for note in extra}
+    return (*extra, *(note for note in notes if getattr(note, "id", "") not in ids))
+
+
+def _select_quotes(run: Run, scheme: Scheme, codes: Sequence[str]) -> tuple[Quoted, ...]:
+    """Return findings of codes, of each code in turn."""
+    findings: dict[str, list[Quoted]] = {code: [] for code in codes}
+    for trace in run.annotations(scheme.id) if codes else ():
+        labels = scheme.labels_of(trace) if trace.status in JUDGED else ()
+        for finding in trace.findings:
+            if finding.code in codes and finding.code in labels:
+                findings[finding.code].append((trace.trace_id, finding))
+    turns = zip_longest(*(quoted[:_QUOTES] for quoted in findings.values()))
+    return tuple(quoted for turn in turns for quoted in turn if quoted)[:_QUOTES]
