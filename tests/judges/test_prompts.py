@@ -104,7 +104,7 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
         file.write_text(file.read_text() + " ")
     hash_prompts.cache_clear()
     hashes = [hash_proposal_prompts(), hash_critic_prompts(), hash_coding_prompts()]
-    seen.add((*hashes, hash_prompts("repeats.j2")))
+    seen.add((*hashes, hash_prompts("repeats.j2", "attribution.j2")))
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
