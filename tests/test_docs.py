@@ -37,12 +37,13 @@ from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
 from tests.server import NOTHING, Responder, Server
-from tests.stand_in import StandIn, StandInCoder
+from tests.stand_in import StandIn, StandInCoder, blame
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 RESPONDERS: dict[str, Responder] = {
     "docs/tutorial.md": lambda request: NOTHING,
     "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
+    "docs/howto/find-who-and-when.md": blame,
     "docs/howto/find-new-codes.md": StandInCoder(ROOT / "examples" / "tune" / "labels.jsonl"),
 }
 """The pages that are followed in order, and the model on the reader's machine."""

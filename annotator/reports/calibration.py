@@ -214,7 +214,7 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
         if baseline := calibration.attribution_baselines.get(name):
             always, share = sanitize_line(baseline.answer, 60), baseline.share
             yield (
-                f"  always {always!r}  {share.k}/{share.n}  {format_percent(share)} %"
+                f"  baseline: always {always}  {share.k}/{share.n}  {format_percent(share)} %"
                 f"  {format_limits(share)}"
             )
     yield from _compare("human-human", calibration.between)
