@@ -1,14 +1,15 @@
 """Which agent caused the failures, at which agent they show, and how far into the run."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import cut_names, format_count, sanitize_line, wrap_line
-from annotator.reports.counts import JUDGED
+from annotator.reports.counts import JUDGED, TraceCounts
 from annotator.reports.digits import find_bar, format_limits, format_number, format_percent
+from annotator.reports.notes import NOT_MEASURED, describe_intervals
 from annotator.reports.table import Table, describe_share, name_judge, name_rubric
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Finding
@@ -18,20 +19,19 @@ from validation import Interval
 
 _MOST_ROWS = 20
 _LONGEST_NAME = 44
-# Rows that name no place.
+# Rows that name no location.
 _NO_AGENT, _NOT_SHOWN = "no agent quoted", "no later message quoted"
 _NO_LENGTH, _NO_FINDING = "length of the run not known", "no failure found"
 _APART = (_NO_AGENT, _NOT_SHOWN, _NO_LENGTH, _NO_FINDING)
 _THIRDS = ("first third", "middle third", "last third")
 _NOTES = {
-    "agent": "A judge is often wrong about the step, and less often about the agent. Both are"
-    " compared with labels by annotate calibrate.",
+    "agent": "A judge is often wrong about the step, and less often about the agent.",
     "pair": "Caused by: the author of the first quoted message of an agent. Shows at: the author of"
     " the next quoted message after it.",
     "third": "A third of the run's messages.",
 }
 _COLUMNS = (
-    *("run", "rubric", "rubric_sha256", "judge", "judge_sha256", "table", "place", "count", "n"),
+    *("run", "rubric", "rubric_sha256", "judge", "judge_sha256", "table", "location", "count", "n"),
     *("value", "low", "high", "confidence", "method", "design_effect", "tasks", "reason", "notes"),
 )
 
@@ -63,35 +63,36 @@ _TABLES: dict[str, tuple[str, Callable[[Finding], str]]] = {
 
 @dataclass(slots=True)
 class Causes:
-    """The decisive findings of one run and rubric; traces by the place of each of the tables."""
+    """The decisive findings of one run and rubric; traces by the location of each of the tables."""
 
     run: Run
     name: str
     scheme: Scheme
+    cluster: tuple[str, ...]
     statuses: Counter[str] = field(default_factory=Counter)
     findings: int = 0
     with_agent: int = 0
     delays: list[int] = field(default_factory=list)  # steps from the cause to where it shows
-    places: dict[str, ClusterCounts] = field(
+    locations: dict[str, ClusterCounts] = field(
         default_factory=lambda: {name: ClusterCounts() for name in _TABLES}
     )
 
-    def add(self, annotation: Annotation, cluster: Sequence[str]) -> None:
+    def add(self, annotation: Annotation) -> None:
         """Count a trace by its decisive finding."""
         self.statuses[annotation.status] += 1
         if annotation.status not in JUDGED:
             return
-        finding, task = annotation.decisive, find_cluster(annotation.attributes, cluster)
-        for table, (_, find_place) in _TABLES.items():
-            place = find_place(finding) if finding else _NO_FINDING
-            self.places[table].add(task, [place])
+        finding, task = annotation.decisive, find_cluster(annotation.attributes, self.cluster)
+        for table, (_, find_location) in _TABLES.items():
+            location = find_location(finding) if finding else _NO_FINDING
+            self.locations[table].add(task, [location])
         self.findings += finding is not None
         self.with_agent += finding is not None and finding.agent is not None
         if finding and finding.step and finding.shown_step:
             self.delays.append(finding.shown_step - finding.step)
 
 
-def count_causes(*runs: Run, cluster: Sequence[str]) -> tuple[list[Causes], list[str]]:
+def count_causes(*runs: Run, cluster: tuple[str, ...]) -> tuple[list[Causes], list[str]]:
     """Count where failures were caused and where they show, in each run and rubric.
 
     Returns:
@@ -102,9 +103,11 @@ def count_causes(*runs: Run, cluster: Sequence[str]) -> tuple[list[Causes], list
     """
     counted, left = [], []
     for run, name in zip(runs, name_runs(runs), strict=True):
-        by_rubric = {scheme.id: Causes(run, name, scheme) for scheme in run.schemes.values()}
+        by_rubric = {
+            scheme.id: Causes(run, name, scheme, cluster) for scheme in run.schemes.values()
+        }
         for annotation in run.annotations():
-            by_rubric[annotation.rubric].add(annotation, cluster)
+            by_rubric[annotation.rubric].add(annotation)
         for causes in by_rubric.values():
             if causes.with_agent:
                 counted.append(causes)
@@ -125,26 +128,29 @@ def tabulate(counted: Sequence[Causes]) -> list[Table]:
 
 
 def _make_table(causes: Causes, table: str) -> Table:
-    counts, scheme, run = causes.places[table], causes.scheme, causes.run
+    counts, scheme, run = causes.locations[table], causes.scheme, causes.run
     totals = sum(counts.in_cluster.values(), Counter(counts.alone))
-    apart = [place for place in _APART if totals[place]]
-    named = sorted(totals.keys() - {None, *apart}, key=lambda place: (-totals[place], str(place)))
+    apart = [location for location in _APART if totals[location]]
+    named = sorted(map(str, totals.keys() - {None, *apart}), key=lambda x: (-totals[x], x))
     if table == "third":
         named = [*_THIRDS]
-    shares = {str(place): compute_share(counts, place) for place in (*named, *apart)}
-    rows = [(name, shares[str(place)]) for name, place in zip(_cut(named), named, strict=True)]
+    shares = {location: compute_share(counts, location) for location in (*named, *apart)}
+    names = cut_names([sanitize_line(location, 200) for location in named], _LONGEST_NAME)
+    rows = [(name, shares[location]) for name, location in zip(names, named, strict=True)]
     if rest := named[_MOST_ROWS:]:
         rows[_MOST_ROWS:] = [(f"others ({len(rest)})", _sum_shares(counts, rest))]
-    rows += [(place, shares[place]) for place in apart]
+    rows += [(location, shares[location]) for location in apart]
     about = {
         **{"run": run.id, "rubric": scheme.id, "rubric_sha256": scheme.sha256},
         **{"judge": run.judge, "judge_sha256": run.judge_sha256, "table": table},
     }
-    left, own, intervals = _list_left(causes), _NOTES[table], _describe_intervals(counts)
-    notes = [*left, own, intervals]
+    traces = TraceCounts(scheme, cluster_by=causes.cluster, status=causes.statuses, clusters=counts)
+    intervals, *narrow = describe_intervals(traces, shares, "", NOT_MEASURED)
+    left, explained = _list_left(causes), [_NOTES[table], *narrow]
+    notes = [*left, *explained, intervals]
     records = [
-        {**about, "place": place, **describe_share(share), "notes": "\n".join(notes)}
-        for place, share in shares.items()
+        {**about, "location": location, **describe_share(share), "notes": "\n".join(notes)}
+        for location, share in shares.items()
     ]
     heading = f"{name_rubric(scheme.id, scheme.version, scheme.sha256)}  judge"
     full = Table(
@@ -167,19 +173,15 @@ def _make_table(causes: Causes, table: str) -> Table:
     if table == "agent":
         title = f"{sanitize_line(scheme.id)} v{scheme.version}, judge {judge}\n\n"
         title += wrap_line(_write_summary(causes), "")
-    brief = {"agent": [*left, own], "pair": [own], "third": [own, intervals]}
+    brief = {"agent": [*left, *explained], "pair": explained, "third": [*explained, intervals]}
     return replace(full, brief=replace(full, title=title, notes=brief[table]))
 
 
-def _cut(places: Sequence[Hashable]) -> list[str]:
-    return cut_names([sanitize_line(place, 200) for place in places], _LONGEST_NAME)
-
-
-def _sum_shares(counts: ClusterCounts, places: Sequence[Hashable]) -> Interval:
-    """Return the share of the traces with any of several places; a trace has one place."""
+def _sum_shares(counts: ClusterCounts, locations: Sequence[str]) -> Interval:
+    """Return the share of the traces with any of several locations; a trace has one location."""
     merged = ClusterCounts()
     for task, each in (*counts.in_cluster.items(), (None, counts.alone)):
-        having = sum(each[place] for place in places)
+        having = sum(each[location] for location in locations)
         for n in range(each[None]):
             merged.add(task, ["any"] if n < having else [])
     return compute_share(merged, "any")
@@ -198,12 +200,5 @@ def _write_summary(causes: Causes) -> str:
 
 def _list_left(causes: Causes) -> list[str]:
     left = [f"{n} {x}" for x in ("undecided", "failed") if (n := causes.statuses[x])]
-    notes = [f"Not counted: {' and '.join(left)} traces."] if left else []
+    notes = [f"Traces not counted: {', '.join(left)}."] if left else []
     return [*causes.run.manifest.limitations, *notes]
-
-
-def _describe_intervals(counts: ClusterCounts) -> str:
-    if not counts.named:
-        return "95 % intervals treat traces as independent: no trace names a task."
-    tasks = format_count(len(counts), "task")
-    return f"95 % intervals allow for traces that share one of {tasks}."

@@ -517,8 +517,8 @@ def test_who_was_responsible_is_said_by_the_finding_that_decides(calibrate, tmp_
 
 
 def test_a_baseline_always_gives_the_commonest_agent_and_step(calibrate, tmp_path, rubric):
-    """Labels: agent A three times (in two spellings), B once; steps 1, 3, 5, 5. The judge names A at
-    step 5. Step 4 is at most one off in three traces: 3, 5 and 5. Wilson for 3 of 4: .301 to .954,
+    """Labels: A three times (in two spellings), b once; steps 1, 3, 5, 5. The judge names A at step
+    5. Step 4 is at most one off in three traces: 3, 5 and 5. Wilson for 3 of 4: .301 to .954,
     for 2 of 4: .150 to .850.
     """
     named = [
