@@ -191,7 +191,7 @@ def command(
         tables = api.count_together(*request.runs, on_notice=say_notice)
         put_tables(tables, format_, out, verbose=verbose)
     elif where:
-        by = {} if request.cluster is None else {"cluster": request.cluster}
+        by = {} if request.cluster_by is None else {"cluster": request.cluster_by}
         tables = api.count_causes(*request.runs, on_notice=say_notice, **by)
         put_tables(tables, format_, out, verbose=verbose)
     else:

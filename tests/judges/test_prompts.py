@@ -189,6 +189,17 @@ def test_everything_a_judge_needs_is_in_the_prompt(trace, rubric):
     ]
 
 
+@pytest.mark.parametrize("name", ["who_and_when", "comm_errors"])
+def test_hypotheses_come_first_where_a_rubric_asks_who_and_when(trace, name):
+    request = requests_of(trace, load_rubric(name))[0]
+    attribution = name == "who_and_when"
+    assert ("# The step that caused the failure" in request.system) is attribution
+    schema = request.body["response_format"]["json_schema"]["schema"]
+    fields = list(schema["properties"])
+    assert ("hypotheses" in fields) is attribution
+    assert not attribution or fields.index("hypotheses") < fields.index("findings")
+
+
 def test_the_rubric_can_stand_after_the_trace(trace, rubric):
     [request] = requests_of(trace, rubric, rubric_last=True)
     title = f"# Rubric: {rubric.title}"

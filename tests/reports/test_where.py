@@ -127,8 +127,12 @@ def test_the_table_has_intervals_over_tasks(annotate_cli, tmp_path, rubric):
 
 
 def test_the_rest_of_many_agents_is_summed(annotate_cli, report, tmp_path):
-    """25 agents: the first with two traces, the others with one. 5 of them are summed."""
-    traces = [blamed(f"t{n}", f"agent{n:02}") for n in range(25)] + [blamed("t25", "agent00")]
+    """25 agents: the first with two traces, the others with one. 5 of them are summed, two of whose
+    traces have no task.
+    """
+    tasks = [{"task": str(n % 4)} if n < 23 else {} for n in range(25)]
+    traces = [blamed(f"t{n}", f"agent{n:02}", **task) for n, task in enumerate(tasks)]
+    traces.append(blamed("t25", "agent00"))
     assert len(report(*traces)["agent"]) == 25
     text = annotate_cli("report", tmp_path / "run", "--where").raw.split("caused by ->")[0]
     rows = [line.split() for line in text.splitlines() if "/26" in line]
