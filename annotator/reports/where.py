@@ -171,7 +171,8 @@ def _make_table(causes: Causes, table: str) -> Table:
     # On a terminal the three tables read as one: each note once.
     title, judge = "", sanitize_line(run.judge, 60)
     if table == "agent":
-        title = f"{sanitize_line(scheme.id)} v{scheme.version}, judge {judge}\n\n"
+        title = f"{sanitize_line(scheme.id)} v{scheme.version}, judge {judge}, run "
+        title += f"{sanitize_line(causes.name, 80)}\n\n"
         title += wrap_line(_write_summary(causes), "")
     brief = {"agent": [*left, *explained], "pair": explained, "third": [*explained, intervals]}
     return replace(full, brief=replace(full, title=title, notes=brief[table]))
