@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import check_judge as check_judge
     from annotator.api import compare as compare
     from annotator.api import count as count
+    from annotator.api import count_causes as count_causes
     from annotator.api import count_labels as count_labels
     from annotator.api import count_together as count_together
     from annotator.api import describe_methods as describe_methods
@@ -93,6 +94,7 @@ _NAMES = {
     "check_judge": "annotator.api",
     "compare": "annotator.api",
     "count": "annotator.api",
+    "count_causes": "annotator.api",
     "count_labels": "annotator.api",
     "count_together": "annotator.api",
     "describe_methods": "annotator.api",

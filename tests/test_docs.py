@@ -37,7 +37,7 @@ from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
 from tests.server import NOTHING, Responder, Server
-from tests.stand_in import StandIn, StandInCoder, UpdatedStandIn
+from tests.stand_in import StandIn, StandInCoder, UpdatedStandIn, blame
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 RESPONDERS: dict[str, Responder] = {
@@ -45,6 +45,7 @@ RESPONDERS: dict[str, Responder] = {
     "docs/howto/gate-a-change.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
     "docs/howto/watch-the-judge.md": UpdatedStandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
+    "docs/howto/find-who-and-when.md": blame,
     "docs/howto/find-new-codes.md": StandInCoder(ROOT / "examples" / "tune" / "labels.jsonl"),
 }
 """The pages that are followed in order, and the model on the reader's machine."""

@@ -19,6 +19,7 @@ from annotator.runs.conditions import (
 )
 from annotator.runs.run import Run, name_runs
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
+from annotator.traces.clusters import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:  # statistics are slow to import
     from annotator.calibration.model import Calibration, Calibrations
@@ -278,6 +279,31 @@ def count_together(*runs: Run, on_notice: Callable[[str], None] | None = None) -
     for line in co_occurrence.list_uncounted(*runs):
         (on_notice or _ignore)(line)
     return tables
+
+
+def count_causes(
+    *runs: Run,
+    cluster: str | Sequence[str] = DEFAULT_CLUSTER,
+    on_notice: Callable[[str], None] | None = None,
+) -> "list[Table]":
+    """Return which agents caused the failures, at which agents they show, and in which third of the
+    run they were caused: three tables for each run and rubric with attribution.
+
+    Args:
+        runs: the decisive finding of each judged trace counts: that of the primary code.
+        cluster: the attributes that make a task, ``()`` for none.
+        on_notice: called with each rubric without attribution.
+
+    Raises:
+        AnnotatorError: a run is damaged or given twice, or no finding names an agent.
+    """
+    from annotator.reports import where
+
+    _check_once(runs)
+    counted, left = where.count_causes(*runs, cluster=list_names(cluster))
+    for line in left:
+        (on_notice or _ignore)(line)
+    return where.tabulate(counted)
 
 
 def compare(

@@ -1,17 +1,17 @@
 """Agreement of people with each other, and of a judge with people, reruns and other judges."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import combinations
+from itertools import chain, combinations
 from operator import itemgetter
 
 from annotator.base.text import Note
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
-from annotator.calibration.model import Comparison
+from annotator.calibration.model import Baseline, Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
 from annotator.traces.clusters import name_lone_cluster
@@ -180,35 +180,43 @@ def compare_attribution(
     matched: MatchedLabels,
     labels: Mapping[str, Label],
     confidence: float = 0.95,
-) -> dict[str, Interval]:
+) -> tuple[dict[str, Interval], dict[str, Baseline]]:
     """Return how often the judge names the agent and the step that a person named.
 
     The judge's finding of its primary code counts, else its first finding. A trace without a
-    finding counts as wrong. The result is empty if the judge's findings name no steps.
+    finding counts as wrong. Both results are empty if the judge's findings name no steps.
 
     Returns:
         Shares of the traces where the person named an "agent" or a "step", and of steps at most
-        one off ("step within 1").
+        one off ("step within 1"); and for each the single answer that is right in most traces.
     """
     pairs = [(labels[trace.trace_id], sample.selected[trace.trace_id]) for trace in matched.traces]
     findings = [finding for _, annotation in pairs for finding in annotation.findings]
     if findings and all(finding.step is None for finding in findings):
-        return {}
-    right: dict[str, list[bool]] = {"agent": [], "step": [], "step within 1": []}
+        return {}, {}
+    # The judge's answer on each trace, and the answers that are right.
+    rated: dict[str, list[tuple[object, Sequence[object]]]] = defaultdict(list)
+    spelled: dict[object, str] = {}
     for label, annotation in pairs:
-        decisive = [item for item in annotation.findings if item.code == annotation.primary]
-        finding = next(iter([*decisive, *annotation.findings]), None)
+        finding = annotation.decisive
         agent, step = (finding.agent, finding.step) if finding else (None, None)
         if label.agent:
-            right["agent"].append(_simplify_name(agent) == _simplify_name(label.agent))
+            name = _simplify_name(label.agent)
+            spelled.setdefault(name, label.agent)
+            rated["agent"].append((_simplify_name(agent), [name]))
         if label.step:
-            right["step"].append(step == label.step)
-            right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
-    return {
-        name: compute_wilson_interval(sum(answers), len(answers), confidence)
-        for name, answers in right.items()
-        if answers
-    }
+            rated["step"].append((step, [label.step]))
+            near = range(max(1, label.step - 1), label.step + 2)
+            rated["step within 1"].append((step, near))
+    shares, baselines = {}, {}
+    for what, answers in rated.items():
+        correct = sum(answer in right for answer, right in answers)
+        shares[what] = compute_wilson_interval(correct, len(answers), confidence)
+        counts = Counter(chain.from_iterable(right for _, right in answers))
+        [(commonest, k)] = counts.most_common(1)
+        share = compute_wilson_interval(k, len(answers), confidence)
+        baselines[what] = Baseline(spelled.get(commonest, str(commonest)), share)
+    return shares, baselines
 
 
 def _simplify_name(name: str | None) -> str | None:

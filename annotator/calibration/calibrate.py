@@ -119,7 +119,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         for other_run, other in zip(request.against, other_samples, strict=True)
     ]
     same_judge = [other for other in other_samples if other.judge_sha256 == sample.judge_sha256]
-    attribution = compare_attribution(sample, matched, selected, request.confidence)
+    attribution, baselines = compare_attribution(sample, matched, selected, request.confidence)
 
     # Measure the judge, and correct the shares.
     human = [trace.counted.human for trace in matched.traces]
@@ -179,6 +179,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         references=compare_reference(labels, selected, sample, of_reference),
         groups=compare_groups(scheme, matched, request.confidence),
         attribution=attribution,
+        attribution_baselines=baselines,
         judges=tuple(filter(None, judges)),
         reruns=compare_reruns([sample, *same_judge], of_people),
         effective_votes=compare_votes(sample, matched, request.confidence, request.seed),

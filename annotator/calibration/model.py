@@ -1,7 +1,7 @@
 """The types of a calibration: its request, its numbers with their inputs, its file."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Annotated, Literal
@@ -163,6 +163,14 @@ class LabelsUsed:
     sampled_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The single ``answer`` that is right in most traces, and the ``share`` of these."""
+
+    answer: str
+    share: Interval
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """A look at labels, as in the ledger.
@@ -199,7 +207,8 @@ class Calibration:
     - ``between``: pairs of people
     - ``references``: the judge, and the reference, with each of several people
     - ``groups``: judge and people on groups of codes
-    - ``attribution``: how often the judge names the agent and the step that people name
+    - ``attribution``: how often the judge names the agent and the step that people name;
+      ``attribution_baselines``: how often the commonest agent or step alone is right
     - ``judges``: this judge with other runs, of its own or of other judges
     - ``reruns``: all runs of this judge
     - ``effective_votes``: the number of independent votes that a panel's count as, by their errors
@@ -242,6 +251,7 @@ class Calibration:
     cautions: tuple[str, ...]
     warnings: tuple[str, ...]
     effective_votes: Estimate | None = None
+    attribution_baselines: Mapping[str, Baseline] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         kappa = self.agreement.kappa

@@ -61,18 +61,19 @@ _CORRECTED = _SHARES | {"--calibration", "--transfer", "--joint"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
 _ROWS = frozenset(("--sort", "--meanings"))
 _MECHANISMS = frozenset(("--mechanisms", "--out", "--cluster", "--rubric", "--model", "--base-url"))
-_NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence", *_MECHANISMS}
+_NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence", "--where", *_MECHANISMS}
 # Which options go with a format, or with an option that decides the table.
 _GOES_WITH = {
     "--format csv": _NUMBERS,
     "--format json": _NUMBERS,
     "--format html": _CORRECTED
     | {"--labels", "--annotator", "--traces", "--no-facts", *_MECHANISMS},
-    "--format parquet": _NUMBERS - {"--co-occurrence", "--mechanisms"},
+    "--format parquet": _NUMBERS - {"--co-occurrence", "--mechanisms", "--where"},
     "--format dataset": frozenset(("--out",)),
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
     "--methods": _CORRECTED,
     "--mechanisms": _MECHANISMS,
+    "--where": frozenset(("--out", "--cluster", "--no-calibration")),
     "--co-occurrence": frozenset(("--out", "--no-calibration")),
     "--of-labelled": _SHARES | _PEOPLE | _ROWS,
     "--labels": _SHARES | _PEOPLE | _ROWS | {"--of-labelled"},
@@ -82,7 +83,7 @@ _GOES_WITH = {
 _SECTIONS = {
     "Options": "format_ out verbose sort meanings calibration_files methods groups by",
     "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
-    "More tables": "co_occurrence code model base_url",
+    "More tables": "co_occurrence where code model base_url",
     "Labels and pages": "label_files annotators rubrics final design traces no_facts",
 }
 
@@ -116,6 +117,11 @@ _SECTIONS = {
 )
 @add_option("--co-occurrence", "Count how often one trace has two codes.")
 @add_option(
+    "--where",
+    "Count which agent caused the failure, at which it shows, and in which third of the run."
+    " Needs a rubric with attribution.",
+)
+@add_option(
     "--mechanisms CODE",
     "Group the findings of CODE by their rationales: the three to eight commonest ways in which it"
     " happens, with quotes.",
@@ -148,6 +154,7 @@ def command(
     runs: tuple[Path, ...],
     format_: str,
     co_occurrence: bool,
+    where: bool,
     out: Path | None,
     verbose: bool,
     methods: bool,
@@ -182,6 +189,10 @@ def command(
             click.echo(f"next: open {sanitize_line(name_place(path), 1000)} in a browser", err=True)
     elif co_occurrence:
         tables = api.count_together(*request.runs, on_notice=say_notice)
+        put_tables(tables, format_, out, verbose=verbose)
+    elif where:
+        by = {} if request.cluster_by is None else {"cluster": request.cluster_by}
+        tables = api.count_causes(*request.runs, on_notice=say_notice, **by)
         put_tables(tables, format_, out, verbose=verbose)
     else:
         put_tables(request.count(), format_, out, verbose=verbose)
@@ -222,7 +233,7 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
     flags -= {"--format", "--group", "--verbose"}
     form = f"--format {format_}"
     counts_labels = "--labels" in flags and format_ != "html"  # a page shows them
-    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled", "--mechanisms"}
+    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled", "--mechanisms", "--where"}
     kinds |= {"--labels"} if counts_labels else set()
     rules = {form: _GOES_WITH.get(form, _GOES_WITH["--format"])}
     rules |= {kind: _GOES_WITH[kind] | {kind} for kind in sorted(kinds)}

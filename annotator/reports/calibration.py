@@ -211,6 +211,12 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
     for name, share in calibration.attribution.items():
         counts = f"{share.k}/{share.n}"
         yield f"responsible {name}  {counts}  {format_percent(share)} %  {format_limits(share)}"
+        if baseline := calibration.attribution_baselines.get(name):
+            always, share = sanitize_line(baseline.answer, 60), baseline.share
+            yield (
+                f"  baseline: always {always}  {share.k}/{share.n}  {format_percent(share)} %"
+                f"  {format_limits(share)}"
+            )
     yield from _compare("human-human", calibration.between)
     yield from _compare("reference", calibration.references)
     alpha = calibration.people_alpha

@@ -20,7 +20,7 @@ from validation import Interval
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
-_NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate."
+NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate."
 _SHOWN = 2  # notes of a brief table
 _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narrow
 _UNDECIDED = {
@@ -75,7 +75,7 @@ def describe_caveats(
         yield Note(f"Not corrected by the calibration: {uncorrected}.", "uncorrected-all")
     if correction:
         yield from correction.notes
-    whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)
+    whose, errors = (" of the judge's own shares", "") if correction else ("", NOT_MEASURED)
     yield from describe_intervals(counts, shares, whose, errors)
     yield from describe_traces(counts)
     found_none = not (counts.status["labelled"] or counts.selection)

@@ -230,9 +230,11 @@ class Finding:
     """A code with its evidence.
 
     ``votes``: how many of several voters found it with verified quotes; None with a single judge.
-    The rationale and the evidence are the first voter's. ``agent`` and ``step``: of the first
-    quoted message of an agent, if the rubric asks for attribution. ``critique``: a critic's
-    decision, if there was a critic.
+    The rationale and the evidence are the first voter's. If the rubric asks for attribution,
+    ``agent`` and ``step`` are those of the first quoted message of an agent, the cause;
+    ``shown_agent`` and ``shown_step`` those of the next quoted message after it, where the failure
+    shows; ``steps`` is the number of messages of the trace. ``critique``: a critic's decision, if
+    there was a critic.
     """
 
     code: str
@@ -242,6 +244,9 @@ class Finding:
     agent: str | None = None
     step: int | None = None
     critique: Critique | None = None
+    shown_agent: str | None = None
+    shown_step: int | None = None
+    steps: int | None = None
 
     @property
     def is_refuted(self) -> bool:
@@ -341,6 +346,12 @@ class Annotation:
         return first + self.secondary
 
     @property
+    def decisive(self) -> Finding | None:
+        """The finding of the primary code, else the first finding."""
+        of_primary = (finding for finding in self.findings if finding.code == self.primary)
+        return next(of_primary, next(iter(self.findings), None))
+
+    @property
     def unasked(self) -> bool:
         """Whether no judge was asked: the trace is skipped, or too few of its authors are known."""
         return self.status == "skipped" or AUTHORS_UNKNOWN in (self.reason or "")
@@ -397,14 +408,17 @@ class Annotation:
         return annotation
 
 
+# Fields of a finding that a line has only if they are known.
+_OPTIONAL = frozenset(("agent", "step", "critique", "shown_agent", "shown_step", "steps"))
+
+
 def _get_fields(value: Any) -> Any:
     """Return the fields of a dataclass, uncopied (``asdict`` copies them deeply)."""
     if isinstance(value, Mapping):
         return dict(value)
     fields = {name: getattr(value, name) for name in value.__slots__}
     if isinstance(value, Finding):
-        optional = (*(("agent", "step") if value.agent is None else ()), "critique")
-        return {name: x for name, x in fields.items() if x is not None or name not in optional}
+        return {name: x for name, x in fields.items() if x is not None or name not in _OPTIONAL}
     return fields
 
 

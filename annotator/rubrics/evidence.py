@@ -351,9 +351,8 @@ def check_verdict(
             quotes = tuple(quote.text for quote in claim.quotes)
             rejected.append(Rejected(claim.code, "; ".join(wrong), quotes))
         else:
-            agent, step = _attribute(evidence, trace) if rubric.attribution else (None, None)
-            finding = Finding(claim.code, claim.rationale, tuple(evidence), None, agent, step)
-            findings.append(finding)
+            finding = Finding(claim.code, claim.rationale, tuple(evidence))
+            findings.append(_attribute(finding, trace) if rubric.attribution else finding)
     return findings, rejected
 
 
@@ -369,12 +368,24 @@ def is_given_twice(
     return any(places == {(x.source, x.start, x.end) for x in other} for other in earlier)
 
 
-def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:
-    """Return the agent and the number of the first quoted message of an agent."""
-    senders = {f"message:{message.n}": message for message in trace.spoken}
-    quoted = (senders[item.source] for item in evidence if item.source in senders)
-    first = next(quoted, None)
-    return (first.sender, first.n) if first else (None, None)
+def _attribute(finding: Finding, trace: Trace) -> Finding:
+    """Return the finding with its cause, the first quoted message of an agent, and with the place
+    where it shows, the next quoted message after the cause, whoever wrote it.
+    """
+    by_source = {f"message:{message.n}": message for message in trace.messages}
+    quoted = [by_source[item.source] for item in finding.evidence if item.source in by_source]
+    cause = next((message for message in quoted if message.author == "agent"), None)
+    if cause is None:
+        return finding
+    later = [message for message in quoted[quoted.index(cause) :] if message.n > cause.n]
+    return replace(
+        finding,
+        agent=cause.sender,
+        step=cause.n,
+        shown_agent=later[0].sender if later else None,
+        shown_step=later[0].n if later else None,
+        steps=len(trace.messages),
+    )
 
 
 def verify(

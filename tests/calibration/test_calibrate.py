@@ -516,6 +516,31 @@ def test_who_was_responsible_is_said_by_the_finding_that_decides(calibrate, tmp_
     assert counts == dict.fromkeys(("agent", "step", "step within 1"), (1, 2))
 
 
+def test_a_baseline_always_gives_the_commonest_agent_and_step(calibrate, tmp_path, rubric):
+    """Labels: A three times (in two spellings), b once; steps 1, 3, 5, 5. The judge names A at step
+    5. Step 4 is at most one off in three traces: 3, 5 and 5. Wilson for 3 of 4: .301 to .954,
+    for 2 of 4: .150 to .850.
+    """
+    named = [
+        replace(one, findings=(replace(one.findings[0], agent="A", step=5),))
+        for one in (said(f"t{n}", "alpha") for n in range(4))
+    ]
+    run = make_run(tmp_path / "run", rubric, named)
+    people = zip(("b", "a_", "A", "A"), (1, 3, 5, 5), strict=True)
+    rows = [label(f"t{n}", rubric, "alpha", agent=x, step=y) for n, (x, y) in enumerate(people)]
+    made, out = calibrate(run, rows)
+    found = {
+        name: (item["answer"], item["share"]["k"], item["share"]["n"])
+        for name, item in made["attribution_baselines"].items()
+    }
+    expected = {"agent": ("a_", 3, 4), "step": ("5", 2, 4), "step within 1": ("4", 3, 4)}
+    assert found == expected
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    at = lines.index("responsible agent 3/4 75.0 % [30.1, 95.4]")
+    assert lines[at + 1] == "baseline: always a_ 3/4 75.0 % [30.1, 95.4]"
+    assert lines[at + 3] == "baseline: always 5 2/4 50.0 % [15.0, 85.0]"
+
+
 def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubric):
     """The judge gives alpha to 22 of 40. Of 12 labelled traces with alpha and 12 without ann says
     it of 10 and 2, bob of 8 and 2: .55 * 10 / 12 + .45 * 2 / 12 = .533, and .442. PPI++: covariance

@@ -343,6 +343,35 @@ def test_rubric_that_accepts_tools_accepts_them():
     assert (wrong, [item.source for item in passages]) == ([], ["message:3", "step:agent1:1"])
 
 
+@pytest.mark.parametrize(
+    ("quoted", "cause", "shown"),
+    [
+        (["reply"], ("agent2", 2), (None, None)),
+        (["reply", "owned"], ("agent2", 2), ("agent1", 10)),
+        (["owned", "ask"], ("agent1", 10), (None, None)),  # where it shows is no earlier message
+        (["ask", "more", "reply"], ("agent1", 1), ("agent2", 2)),  # nor the same one
+        (["ask", "shell"], ("agent1", 1), ("shell", 3)),  # an error that a tool prints
+        (["shell", "reply"], ("agent2", 2), (None, None)),  # a tool causes nothing
+        (["shell", "owned"], ("agent1", 10), (None, None)),
+        (["report"], (None, None), (None, None)),
+    ],
+)
+def test_the_first_quote_is_of_the_cause_and_the_next_later_one_of_where_it_shows(
+    quoted, cause, shown
+):
+    origins = ("messages", "tools", "outcome")
+    rubric = RUBRIC.model_copy(update={"quote_from": origins, "attribution": True})
+    quotes = QUOTES | {"shell": ("3 files were changed", "message:3")}
+    verdict = Verdict((claim("free", *(quotes[name] for name in quoted)),))
+    ((finding,), _) = check_verdict(verdict, TRACE, rubric)
+    assert (finding.agent, finding.step) == cause
+    assert (finding.shown_agent, finding.shown_step) == shown
+    assert finding.steps == (11 if finding.agent else None)
+    plain = rubric.model_copy(update={"attribution": False})
+    ((finding,), _) = check_verdict(verdict, TRACE, plain)
+    assert (finding.agent, finding.steps) == (None, None)
+
+
 def test_second_claim_of_a_code_is_refused_if_the_first_stands():
     ask, reply, moon = QUOTES["ask"], QUOTES["reply"], ("I take the moon", "message:1")
     claims = (claim("free", ask), claim("free", reply), claim("pair", ask, reply))
