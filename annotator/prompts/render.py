@@ -128,13 +128,7 @@ def hash_prompts(*files: str) -> str:
 
 def hash_rubric_prompts(rubric: Rubric) -> str:
     """Return the hash of the prompt templates that judge by this rubric."""
-    return hash_prompts(*_list_additions(rubric))
-
-
-def _list_additions(rubric: Rubric) -> list[str]:
-    # Not in system.j2, whose hash is that of every other rubric's prompts, too.
-    additions = {"repeats.j2": rubric.repeats, "attribution.j2": rubric.attribution}
-    return [name for name, applies in additions.items() if applies]
+    return hash_prompts("repeats.j2") if rubric.repeats else hash_prompts()
 
 
 def render_json_request(schema: str) -> tuple[str, str]:
@@ -355,7 +349,8 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
         rubric_last=layout.rubric_last,
         worked=_work_example(rubric, layout),
     )
-    return system + "".join(fill_in(name, rubric=rubric) for name in _list_additions(rubric))
+    # Not in system.j2, whose hash is that of every other rubric's prompts, too.
+    return system + (fill_in("repeats.j2", rubric=rubric) if rubric.repeats else "")
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
@@ -380,10 +375,7 @@ def _work_example(rubric: Rubric, layout: Layout) -> str:
     item = (layout.considered == "groups" and code.group) or code.id
     considered = [{"code": item, "met": "yes", "because": why}]
     # Without the tags: a small model would copy them from here.
-    checked = {"follows": "no", "mended": "no", "decides": "yes"}
-    hypothesis = {"step": 1, "mistake": why, **checked}
     answer = {
-        **({"hypotheses": [hypothesis]} if rubric.attribution else {}),
         **({"considered": considered} if layout.considered != "none" else {}),
         "findings": [{"rationale": why, "quotes": quotes, "code": code.id}],
         "label": "some" if rubric.choice == "many" else code.id,

@@ -104,7 +104,7 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
         file.write_text(file.read_text() + " ")
     hash_prompts.cache_clear()
     hashes = [hash_proposal_prompts(), hash_critic_prompts(), hash_coding_prompts()]
-    seen.add((*hashes, hash_prompts("repeats.j2", "attribution.j2")))
+    seen.add((*hashes, hash_prompts("repeats.j2")))
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -187,17 +187,6 @@ def test_everything_a_judge_needs_is_in_the_prompt(trace, rubric):
     assert [line for line in request.part("facts").splitlines() if "feature" in line] == [
         "feature 2: after the merge failed, its patch alone: not known"
     ]
-
-
-@pytest.mark.parametrize("name", ["who_and_when", "comm_errors"])
-def test_hypotheses_come_first_where_a_rubric_asks_who_and_when(trace, name):
-    request = requests_of(trace, load_rubric(name))[0]
-    attribution = name == "who_and_when"
-    assert ("# The step that caused the failure" in request.system) is attribution
-    schema = request.body["response_format"]["json_schema"]["schema"]
-    fields = list(schema["properties"])
-    assert ("hypotheses" in fields) is attribution
-    assert not attribution or fields.index("hypotheses") < fields.index("findings")
 
 
 def test_the_rubric_can_stand_after_the_trace(trace, rubric):

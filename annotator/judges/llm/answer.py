@@ -25,7 +25,6 @@ from annotator.rubrics.evidence import is_given_twice, parse_source_id, verify
 from annotator.traces import Trace
 
 MAX_QUOTES = 8
-_MOST_HYPOTHESES = 6
 MAX_REPEATS = 12  # findings, if a code may have several
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
@@ -259,9 +258,7 @@ def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
     min_quotes = min(rubric.quotes_needed(code) for code in codes)
     findings = 1 if rubric.choice == "one" else MAX_REPEATS if rubric.repeats else len(codes)
-    hypotheses = _MOST_HYPOTHESES if rubric.attribution else 0
-    bounds = min_quotes, findings, hypotheses
-    return _build_model(codes, rubric.choice, thought, f"^({sources})$", *bounds)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes, findings)
 
 
 def _build_model(
@@ -271,7 +268,6 @@ def _build_model(
     sources: str,
     min_quotes: int,
     max_findings: int,
-    hypotheses: int = 0,
 ) -> type[ParsedAnswer]:
     """Return the model of an answer; quotes are checked later, where the model can correct them."""
     quote = _create_model(
@@ -289,16 +285,6 @@ def _build_model(
     )
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {}
-    if hypotheses:
-        item = _create_model(
-            "Hypothesis",
-            step=int,
-            mistake=_build_text_type(300, "one line"),
-            follows=Literal["yes", "no"],
-            mended=Literal["yes", "no"],
-            decides=Literal["yes", "no", "unclear"],
-        )
-        answer["hypotheses"] = Annotated[list[item], Field(max_length=hypotheses)]  # type: ignore[valid-type]
     if thought:
         item = _create_model(
             "Considered",
