@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from validation.clusters import estimate_clustered_share
-from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.distances import compute_jaccard_distance, compute_masi_distance, freeze_set
 from validation.estimate import Estimate, Serializable
-from validation.intervals import check_confidence, compute_quantile
+from validation.intervals import compute_quantile
 from validation.resampling import (
     Floats,
     Resamples,
@@ -234,8 +234,6 @@ def _tabulate_pairs(
 ) -> Floats:
     """Return the two tables of label pairs by cluster, shape (G, 2 * labels * labels)."""
     sides = [*first, *second]
-    if len({len(labels) for labels in sides}) > 1:
-        raise ValueError("all raters must label the same items")
     numbers = {label: n for n, label in enumerate(sorted({*chain(*sides)}))}
     size, items = len(numbers), len(sides[0])
     weight = check_weights(weights, items)
@@ -280,10 +278,6 @@ def measure_retest_agreement(
         Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
         for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
     """
-    for trace, runs in enumerate(runs_per_trace):
-        for label in runs:
-            if label is not None and not isinstance(label, str):
-                raise ValueError(f"trace {trace}: a label must be a string, not {label!r}")
     units: list[Unit] = [
         Counter(label for label in runs if label is not None) for runs in runs_per_trace
     ]
@@ -320,7 +314,6 @@ def _compute_alpha(
     weights: Floats | None = None,
 ) -> Estimate:
     """Return alpha from every unit's label counts."""
-    check_confidence(confidence)
     owners = index_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
@@ -370,30 +363,17 @@ def _find_majority(unit: Unit) -> str | None:
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
     """Return every unit's label counts."""
-    sizes = [len(rater) for rater in ratings]
-    if len(set(sizes)) > 1:
-        raise ValueError(f"raters must have an entry per unit each, not {sizes} entries")
-    if distance not in ("nominal", *_SETS):
-        raise ValueError(f"no such distance: {distance!r}; there are nominal, jaccard, masi")
-    as_label = _check_label if distance == "nominal" else _check_set
+    as_label = _check_label if distance == "nominal" else freeze_set
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)
         for entries in zip(*ratings, strict=True)
     ]
 
 
-def _check_label(entry: Any) -> Hashable:
-    if not isinstance(entry, Hashable):
-        raise ValueError(f"a label must be hashable, not {entry!r}")
+def _check_label(entry: Hashable) -> Hashable:
     if entry != entry:
         raise ValueError("a rating is NaN; a missing one must be None")
     return entry
-
-
-def _check_set(entry: Any) -> frozenset[Any]:
-    if not isinstance(entry, AbstractSet):
-        raise ValueError(f"a rating must be a set of codes, not {entry!r}")
-    return frozenset(entry)
 
 
 def _compute_distances(values: Sequence[Any], distance: Distance) -> Floats | None:
