@@ -16,7 +16,6 @@ from annotator.rubrics import NONE, Scheme
 from annotator.traces.records import name_type
 
 MAX_PROBLEMS = 20  # problems in a message
-CONFIDENCE = (1, 5)
 
 
 class Problems:
@@ -91,7 +90,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         secondary=secondary,
         evidence=check.texts("evidence", "quotes"),
         note=check.text("note") or "",
-        confidence=check.confidence(),
+        confidence=check.integer("confidence", "a whole number 1 to 5", 5),
         rubric_sha256=check.sha256(),
         inclusion_probability=check.probability(),
         task=check.text("task"),
@@ -99,7 +98,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         design=check.text("design"),
         spans=check.spans(),
         agent=check.text("agent"),
-        step=check.step(),
+        step=check.integer("step", "the number of a message, from 1"),
         reviewed=str(row.fields.get("reviewed")).lower() == "true",
         where=row.where,
     )
@@ -234,38 +233,27 @@ class RowCheck:
         elif self._scheme.choice == "one":
             self.wrong("secondary", f"{self._scheme.id} has one code per trace; leave it empty")
 
-    def confidence(self) -> int | None:
-        """Return the annotator's confidence, 1 to 5."""
-        value = self._fields.get("confidence")
-        low, high = CONFIDENCE
+    def number(self, field: str, expected: str, high: float) -> float | None:
+        """Return a number above 0 and at most ``high``, None if it is absent."""
+        value = parse_number(self._fields.get(field))
         if value is None:
             return None
-        if is_number(value) and low <= value <= high:
-            number = int(value)
-            if number == value:  # a spreadsheet's 3.0 too
-                return number
-        self.expect(f"a whole number {low} to {high}", "confidence", value)
+        if is_number(value) and 0 < value <= high:
+            return float(value)
+        self.expect(expected, field, value)
         return None
 
-    def step(self) -> int | None:
-        """Return the number of a message, from 1."""
-        value = parse_number(self._fields.get("step"))
-        if value is None:
-            return None
-        if is_number(value) and value >= 1 and value == int(value):
-            return int(value)
-        self.expect("the number of a message, from 1", "step", value)
+    def integer(self, field: str, expected: str, high: float = 1e9) -> int | None:
+        """Return a whole number from 1, None if it is absent; a spreadsheet's 3.0 is one, too."""
+        value = self.number(field, expected, high)
+        if value is None or value.is_integer():
+            return None if value is None else int(value)
+        self.expect(expected, field, value)
         return None
 
     def probability(self) -> float | None:
-        """Return the inclusion probability, in (0, 1]."""
-        value = self._fields.get("inclusion_probability")
-        if value is None:
-            return None
-        if is_number(value) and 0 < value <= 1:
-            return float(value)
-        self.expect("a number above 0 and at most 1", "inclusion_probability", value)
-        return None
+        """Return the inclusion probability."""
+        return self.number("inclusion_probability", "a number above 0 and at most 1", 1)
 
     def sha256(self) -> str | None:
         """Return the rubric's hash; that of another version is a problem."""
