@@ -5,7 +5,6 @@ from typing import Any
 
 from annotator.base.errors import LabelsError
 from annotator.base.text import (
-    find_repeated,
     list_first,
     replace_surrogates,
     sanitize_line,
@@ -43,8 +42,6 @@ def describe_value(value: Any) -> str:
         return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return name_type(value)
-    if isinstance(value, int) and abs(value) > 10**15:  # str() may refuse a longer one
-        return "a very large number"
     return f"{value:.15g}"
 
 
@@ -183,7 +180,8 @@ class RowCheck:
     def codes(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the primary code and the others, as in a :class:`Label`."""
         primary = self._primary()
-        secondary = tuple(code.strip() for code in self.texts("secondary", "codes"))
+        others = dict.fromkeys(code.strip() for code in self.texts("secondary", "codes"))
+        secondary = tuple(code for code in others if code not in primary)
         codes = (*primary, *secondary)
         if self.failed or all(map(is_none, codes)):
             return None, ()
@@ -221,11 +219,6 @@ class RowCheck:
                 self.wrong(field, f"{self._scheme.id} has no code {describe_value(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
-        twice = set(find_repeated(secondary))
-        for code in sorted(twice & set(self._scheme.ids)):
-            self.wrong("secondary", f"{code!r} stands in it twice")
-        for code in sorted({*primary} & {*secondary}):
-            self.wrong("secondary", f"{code!r} is the primary code already; write it once")
         if self._scheme.choice == "many" or not secondary:
             return
         if not primary:
