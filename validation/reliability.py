@@ -55,9 +55,7 @@ class Retest(Serializable):
 
     mean_pairwise_agreement: Estimate
     share_unanimous: Estimate
-    fleiss_kappa: Estimate
     krippendorff_alpha: Estimate
-    majority: list[str | None]
     flips: Mapping[str, Flips]
     n: int
 
@@ -273,10 +271,8 @@ def measure_retest_agreement(
         seed: the same seed gives the same limits.
 
     Returns:
-        ``n`` traces with at least two runs make up all numbers. ``majority`` has one entry per
-        trace: the most frequent label, None for a tie or no run at all. ``share_unanimous`` has
-        Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
-        for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
+        ``n`` traces with at least two runs make up all numbers. ``share_unanimous`` has Wilson's
+        interval, effective for clusters. ``flips`` is by label, in alphabetical order.
     """
     units: list[Unit] = [
         Counter(label for label in runs if label is not None) for runs in runs_per_trace
@@ -295,9 +291,7 @@ def measure_retest_agreement(
     return Retest(
         mean_pairwise_agreement=_estimate_mean_agreement(units, owners, settings),
         share_unanimous=replace(unanimous, measure="share_unanimous"),
-        fleiss_kappa=_compute_fleiss(repeated, confidence),
         krippendorff_alpha=_compute_alpha(units, distance="nominal", clusters=clusters, **settings),
-        majority=[_find_majority(unit) for unit in units],
         flips=_count_flips(repeated),
         n=len(repeated),
     )
@@ -352,13 +346,6 @@ def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
         str(label): Flips(count, flipped[label], flipped[label] / count)
         for label, count in sorted(label_counts.items(), key=lambda pair: str(pair[0]))
     }
-
-
-def _find_majority(unit: Unit) -> str | None:
-    ranking = unit.most_common(2)
-    if not ranking or (len(ranking) == 2 and ranking[0][1] == ranking[1][1]):
-        return None
-    return str(ranking[0][0])
 
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
@@ -438,33 +425,3 @@ def _estimate_mean_agreement(
         **settings,
     )
     return mean if used else replace(mean, reason=_NO_PAIRS)
-
-
-def _compute_fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
-    sizes = sorted({unit.total() for unit in units})
-    observed: Fraction | None = None
-    expected: Fraction | None = None
-    reason = None
-    total: Counter[Hashable] = Counter()
-    for unit in units:
-        total.update(unit)
-    if not sizes or sizes == [0] or sizes == [1]:
-        reason = _NO_PAIRS
-    elif len(sizes) > 1:
-        reason = f"units have {sizes[0]} to {sizes[-1]} ratings: Fleiss' kappa needs equally many"
-    else:
-        observed = sum(map(_compute_agreement, units), Fraction()) / len(units)
-        square = sum(count * count for count in total.values())
-        expected = Fraction(square, total.total() ** 2)
-        if expected == 1:
-            reason = "all ratings are the same: chance agrees as often"
-    value = None
-    if observed is not None and expected is not None and reason is None:
-        value = float((observed - expected) / (1 - expected))
-    inputs = {
-        "observed": None if observed is None else float(observed),
-        "expected": None if expected is None else float(expected),
-        "ratings_per_unit": sizes[0] if len(sizes) == 1 else None,
-    }
-    n = len(units)
-    return Estimate("fleiss_kappa", value, None, None, n, confidence, "none", reason, inputs)
