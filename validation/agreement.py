@@ -143,9 +143,9 @@ def measure_agreement(
     from validation.influence import compute_cluster_variance, sum_by_cluster
 
     for rater, labels in (("first", first), ("second", second)):
-        if None in labels:
-            item = labels.index(None)
-            raise ValueError(f"item {item} has no label of the {rater} rater: leave it out")
+        for item, label in enumerate(labels):
+            if not isinstance(label, str):  # pandas writes NaN for a missing one
+                raise ValueError(f"item {item} has no label of the {rater} rater, but {label!r}")
     if categories is not None and (unknown := {*first, *second} - {*categories}):
         raise ValueError(f"the label {min(unknown)!r} is none of the categories")
     table = count_pairs(first, second)

@@ -80,6 +80,8 @@ def estimate_clustered_share(
     if not 0 <= least_design_effect < math.inf:
         raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
     y = np.asarray(values, dtype=float)
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"a value must be 0 or 1, not {max(values)!r}")
     n, k = len(y), int(y.sum())
     w = check_weights(weights, n)
     groups = None if clusters is None else np.asarray(index_clusters(clusters, n), dtype=np.intp)

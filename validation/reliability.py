@@ -275,7 +275,8 @@ def measure_retest_agreement(
         interval, effective for clusters. ``flips`` is by label, in alphabetical order.
     """
     units: list[Unit] = [
-        Counter(label for label in runs if label is not None) for runs in runs_per_trace
+        Counter(_check_label(label) for label in runs if label is not None)
+        for runs in runs_per_trace
     ]
     owners = index_clusters(clusters, len(units))
     repeated = [unit for unit in units if unit.total() > 1]
