@@ -13,7 +13,6 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import check_count, check_lengths
 from validation.estimate import Estimate, Serializable
 from validation.intervals import compute_wilson_interval, compute_wilson_limits
 
@@ -35,7 +34,6 @@ class RaterAgreement(Serializable):
 
 def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     """Count the pairs of labels that two raters gave the same items, in the same order."""
-    check_lengths(first, second)
     return Counter(zip(first, second, strict=True))
 
 
@@ -64,7 +62,7 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
     gives NaN for one label.
     """
-    cells = _check_table(table)
+    cells = {pair: Fraction(count) for pair, count in table.items() if count}
     agreed = sum(count for (first, second), count in cells.items() if first == second)
     share = compute_wilson_interval(int(agreed), int(sum(cells.values())), confidence)
     limits = (share.value, share.low, share.high, share.n, confidence, "wilson")
@@ -91,7 +89,7 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
     code: statsmodels has it, but is a heavy dependency.
     """
     kappa = compute_cohen_kappa(table, confidence)
-    cells = _check_table(table)
+    cells = {pair: Fraction(count) for pair, count in table.items() if count}
     value, low, high, reason, se = kappa.value, kappa.low, kappa.high, kappa.reason, None
     observed, (chance, _) = _compute_observed(cells), _compute_kappa_chance(cells)
     if value is not None and observed is not None and chance is not None:
@@ -145,7 +143,11 @@ def measure_agreement(
     from validation.influence import compute_cluster_variance, sum_by_cluster
 
     for rater, labels in (("first", first), ("second", second)):
-        _check_labels(rater, labels, categories)
+        for item, label in enumerate(labels):
+            if not isinstance(label, str):  # pandas writes NaN for a missing one
+                raise ValueError(f"item {item} has no label of the {rater} rater, but {label!r}")
+    if categories is not None and (unknown := {*first, *second} - {*categories}):
+        raise ValueError(f"the label {min(unknown)!r} is none of the categories")
     table = count_pairs(first, second)
     agreed = [label == other for label, other in zip(first, second, strict=True)]
     observed = estimate_clustered_share(
@@ -243,28 +245,6 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
         f" {LEAST_POSITIVES}"
     )
     return replace(kappa, low=None, high=None, reason=reason)
-
-
-def _check_table(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
-    """Return the pairs that occur."""
-    counts = {pair: check_count(f"the count of {pair!r}", n) for pair, n in table.items()}
-    return {pair: Fraction(count) for pair, count in counts.items() if count}
-
-
-def _check_labels(rater: str, labels: Sequence[str], categories: Sequence[str] | None) -> None:
-    possible = None if categories is None else set(categories)
-    if possible is not None and categories is not None and len(possible) < len(categories):
-        raise ValueError(f"a category is listed twice in {list(categories)}")
-    for item, label in enumerate(labels):
-        if label is None:
-            raise ValueError(
-                f"item {item} has no label of the {rater} rater:"
-                " missing items belong in no comparison"
-            )
-        if not isinstance(label, str):
-            raise ValueError(f"item {item}: a label must be a string, not {label!r}")
-        if possible is not None and label not in possible:
-            raise ValueError(f"item {item}: the label {label!r} is none of the categories")
 
 
 def _compute_margins(

@@ -13,7 +13,7 @@ from validation.clusters import estimate_share_of_totals
 from validation.comparison import Test, combine_limits
 from validation.estimate import Estimate
 from validation.influence import compute_cluster_variance
-from validation.intervals import check_confidence, compute_quantile
+from validation.intervals import compute_quantile
 from validation.resampling import Floats
 
 Whole = npt.NDArray[np.int64]
@@ -77,7 +77,6 @@ def estimate_clustered_difference(
     Source: W. G. Cochran, Sampling Techniques (1977), sections 5.12 and 11.5. Own code: the light
     libraries have none.
     """
-    check_confidence(confidence)
     share1, share2 = (
         estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence)
         for side in (first, second)

@@ -15,7 +15,6 @@ from validation.estimate import Estimate
 from validation.influence import compute_cluster_variance
 from validation.intervals import (
     Interval,
-    check_confidence,
     compute_quantile,
     compute_wilson_interval,
     compute_wilson_limits,
@@ -78,10 +77,11 @@ def estimate_clustered_share(
     with an effective n: see ``compute_wilson_limits``. Own code: no light library has weights,
     clusters and Wilson's interval together.
     """
-    check_confidence(confidence)
     if not 0 <= least_design_effect < math.inf:
         raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
-    y = _check_binary(values)
+    y = np.asarray(values, dtype=float)
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"a value must be 0 or 1, not {max(values)!r}")
     n, k = len(y), int(y.sum())
     w = check_weights(weights, n)
     groups = None if clusters is None else np.asarray(index_clusters(clusters, n), dtype=np.intp)
@@ -134,7 +134,6 @@ def estimate_share_of_totals(
         Method "wilson_effective". The limits are 0 and 1 without items and, with a ``reason``, with
         a single cluster.
     """
-    check_confidence(confidence)
     k, n = check_totals(k_per_cluster, n_per_cluster)
     clusters, items, ones = len(n), int(n.sum()), int(k.sum())
     share = ones / items if items else None
@@ -228,10 +227,3 @@ def _compute_icc(y: Floats, groups: NDArray[np.intp]) -> float | None:
     size = (n - float((sizes**2).sum()) / n) / (clusters - 1)
     spread = between + (size - 1) * within
     return (between - within) / spread if spread > 0 else None
-
-
-def _check_binary(values: Sequence[int] | Sequence[bool]) -> Floats:
-    for value in values:
-        if value not in (0, 1):
-            raise ValueError(f"a value must be 0 or 1, not {value!r}")
-    return np.asarray(values, dtype=float)

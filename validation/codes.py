@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from validation.agreement import LEAST_POSITIVES, count_pairs
-from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate, Serializable
 from validation.resampling import Floats, Resamples, check_weights, sum_by_number
@@ -65,7 +64,7 @@ def tabulate_confusion(
     Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
     so they are checked before.
     """
-    listed = _check_distinct(labels)
+    listed = list(labels)
     unknown = {label for pair in count_pairs(human, judge) for label in pair} - set(listed)
     if unknown:
         raise ValueError(f"the label {min(unknown)!r} is none of {listed}")
@@ -115,9 +114,7 @@ def score_codes(
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
     """
-    codes = _check_distinct(codes)
     human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
-    _check_codes(codes, human, judge)
     weight = check_weights(weights, len(human))
     rows = _make_rows(codes, human, judge)
     tables = sum_by_number(rows * weight[:, None], clusters)
@@ -266,21 +263,3 @@ class _Sample:
             return share
         reason = share.reason if share.value is None else "a weighted sample: no interval by counts"
         return replace(share, low=None, high=None, method="none", reason=reason)
-
-
-def _check_codes(
-    codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
-) -> None:
-    check_lengths(human, judge)
-    allowed = frozenset(codes)
-    for side in (human, judge):
-        for item, its_codes in enumerate(side):
-            if not its_codes <= allowed:
-                raise ValueError(f"item {item}: no such code: {sorted(its_codes - allowed)}")
-
-
-def _check_distinct(codes: Sequence[str]) -> list[str]:
-    """Return the codes as a list without duplicates."""
-    if len(set(codes)) < len(codes):
-        raise ValueError(f"a code is listed twice in {list(codes)}")
-    return list(codes)

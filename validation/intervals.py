@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from validation.checks import check_whole
 from validation.estimate import Serializable
 
 
@@ -43,10 +42,8 @@ def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interva
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
-    k, n = check_whole("k", k), check_whole("n", n)
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")
-    check_confidence(confidence)
     if n == 0:
         return Interval(None, 0.0, 1.0, 0, 0, confidence, "wilson", "no trials")
     low, high = _compute_score_limits(k / n, n, compute_quantile(confidence))
@@ -69,10 +66,6 @@ def compute_wilson_limits(
     Source: Wilson 1927 with the effective sample size of E. L. Korn and B. I. Graubard, Surv.
     Methodol. 24 (1998) 193-201, who put it into another interval. Own code: no library has it.
     """
-    check_share("share", share)
-    if not 0 <= n_effective < math.inf:
-        raise ValueError(f"n_effective must be at least 0 and finite, not {n_effective!r}")
-    check_confidence(confidence)
     if n_effective == 0 or (df is not None and df < 1):
         return 0.0, 1.0
     return _compute_score_limits(share, n_effective, compute_quantile(confidence, df))
@@ -80,6 +73,7 @@ def compute_wilson_limits(
 
 def compute_quantile(confidence: float, df: float | None = None) -> float:
     """Return the two-sided quantile: Student's t with df, else the normal one."""
+    check_confidence(confidence)
     upper = (1 + confidence) / 2
     if df is None:
         return NormalDist().inv_cdf(upper)
@@ -102,12 +96,6 @@ def check_confidence(confidence: float) -> None:
     """Raise ValueError unless the confidence is between 0 and 1, both excluded."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
-
-
-def check_share(name: str, share: float) -> None:
-    """Raise ValueError, calling it ``name``, unless this is a number from 0 to 1."""
-    if not 0 <= share <= 1:
-        raise ValueError(f"{name} must be between 0 and 1, not {share!r}")
 
 
 def _compute_score_limits(share: float, n: float, z: float) -> tuple[float, float]:

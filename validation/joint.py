@@ -8,7 +8,7 @@ import numpy as np
 
 from validation.estimate import Estimate
 from validation.influence import compute_cluster_variance
-from validation.intervals import check_confidence, compute_quantile
+from validation.intervals import compute_quantile
 from validation.prevalence import compute_beta_limits
 from validation.resampling import Floats
 
@@ -73,7 +73,6 @@ def estimate_joint_shares(
     codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
     it.
     """
-    check_confidence(confidence)
     answers, names = list(judged), list(judged if codes is None else codes)
     if unknown := (set(judge) - set(answers)) | (set(human) - set(names)):
         raise ValueError(f"the label {min(unknown)!r} is none of the codes")

@@ -7,9 +7,8 @@ Both error rates must hold for the traces in question. Where some of these have 
 import math
 from typing import Any
 
-from validation.checks import check_whole
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, check_share, compute_quantile
+from validation.intervals import compute_quantile
 
 
 def estimate_rogan_gladen(
@@ -33,10 +32,7 @@ def estimate_rogan_gladen(
 
     Source: W. J. Rogan and B. Gladen, Am. J. Epidemiol. 107 (1978) 71-76. Own code: one line.
     """
-    k, n = _check_part("judge_positive", judge_positive, n)
-    check_share("sensitivity", sensitivity)
-    check_share("specificity", specificity)
-    apparent = k / n if n else None
+    apparent = judge_positive / n if n else None
     value, clipped, reason = None, False, None
     if apparent is None:
         reason = "no judged traces"
@@ -47,7 +43,7 @@ def estimate_rogan_gladen(
         value = min(1.0, max(0.0, plain))
         clipped = value != plain
     inputs = {
-        "judge_positive": k,
+        "judge_positive": judge_positive,
         "n": n,
         "sensitivity": sensitivity,
         "specificity": specificity,
@@ -88,16 +84,12 @@ def estimate_lang_reiczigel(
 
     Source: Z. Lang and J. Reiczigel, Prev. Vet. Med. 113 (2014) 13-22. Own code: only R has it.
     """
-    check_confidence(confidence)
-    k, n = _check_part("judge_positive", judge_positive, n)
-    tp, n_positive = _check_part("tp", tp, n_positive)
-    tn, n_negative = _check_part("tn", tn, n_negative)
     inputs: dict[str, Any] = {
-        "judge_positive": k,
+        "judge_positive": judge_positive,
         "n": n,
         "sensitivity": tp / n_positive if n_positive else None,
         "specificity": tn / n_negative if n_negative else None,
-        "apparent": k / n if n else None,
+        "apparent": judge_positive / n if n else None,
         "clipped": False,
         "tp": tp,
         "fn": n_positive - tp,
@@ -107,12 +99,12 @@ def estimate_lang_reiczigel(
     reason = _explain_missing_class(n_positive, n_negative)
     if reason:
         return _make_unknown(reason, confidence, n, inputs)
-    plain = estimate_rogan_gladen(k, n, inputs["sensitivity"], inputs["specificity"])
+    plain = estimate_rogan_gladen(judge_positive, n, inputs["sensitivity"], inputs["specificity"])
     inputs |= plain.inputs
     if plain.value is None:
         return _make_unknown(plain.reason or "", confidence, n, inputs)
     z = compute_quantile(confidence)
-    size, apparent = n + z * z, (k + z * z / 2) / (n + z * z)
+    size, apparent = n + z * z, (judge_positive + z * z / 2) / (n + z * z)
     se, sp = (tp + 1) / (n_positive + 2), (tn + 1) / (n_negative + 2)
     se_variance, sp_variance = se * (1 - se) / (n_positive + 2), sp * (1 - sp) / (n_negative + 2)
     if _is_useless(se, sp):
@@ -142,14 +134,6 @@ def _explain_missing_class(positive: int, negative: int) -> str | None:
         return "no human labels"
     missing = "specificity" if positive else "sensitivity"
     return f"{'every' if positive else 'no'} labelled trace has the code: {missing} is unknown"
-
-
-def _check_part(name: str, count: int, n: int) -> tuple[int, int]:
-    """Return a count and its total, checked."""
-    k, total = check_whole(name, count), check_whole("its total", n)
-    if not 0 <= k <= total:
-        raise ValueError(f"{name} must be between 0 and its total, not {k} of {total}")
-    return k, total
 
 
 def _make_unknown(reason: str, confidence: float, n: int, inputs: Any) -> Estimate:

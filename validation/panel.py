@@ -43,8 +43,6 @@ def estimate_effective_votes(
     Source: L. Kish, Survey Sampling (1965): the design effect 1 + (b - 1) rho of a cluster of b.
     """
     values = np.asarray(marks, dtype=np.float64)
-    if values.ndim != 3 or not ((values == 0) | (values == 1)).all():
-        raise ValueError("marks must be 0 or 1, in the shape (items, voters, codes)")
     items, voters, codes = values.shape
     together = np.einsum("nic,njc->nijc", values, values).reshape(items, voters * voters * codes)
     tables = sum_by_number(np.column_stack([np.ones(items), together]), clusters)

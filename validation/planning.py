@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from validation.intervals import check_confidence, check_share, compute_quantile
+from validation.intervals import compute_quantile
 from validation.prevalence import Cell, compute_beta_limits, compute_beta_posterior
 
 
@@ -20,10 +20,6 @@ def compute_sample_size(share: float, half_width: float, confidence: float = 0.9
     Source: W. W. Piegorsch, Stat. Med. 23 (2004) 291-305. Own code: statsmodels has the normal
     approximation only.
     """
-    check_share("share", share)
-    check_confidence(confidence)
-    if not 0 < half_width < 1:
-        raise ValueError(f"half_width must be between 0 and 1, not {half_width!r}")
     spread, h2 = share * (1 - share), half_width**2
     root = math.sqrt(spread**2 + h2 * (1 - 4 * spread))
     return max(
@@ -59,12 +55,6 @@ def predict_half_width(
     Returns:
         0 to 1/2.
     """
-    shares = [("W", W), ("precision", precision), ("miss_rate", miss_rate)]
-    for name, share in [*shares, *(("the share of others", share) for _, share, _ in others)]:
-        check_share(name, share)
-    check_confidence(confidence)
-    if not 0 < N < math.inf:
-        raise ValueError(f"N must be above 0 and finite, not {N!r}")
     planned = [(W * N, precision, n1), ((1 - W) * N, miss_rate, n0), *others]
     strata = [(size, _expect(share, n)) for size, share, n in planned]
     value = sum(size * share for size, share, _ in planned) / sum(size for size, _, _ in planned)

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from validation.checks import check_whole
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, check_share, compute_quantile
+from validation.intervals import compute_quantile
 
 # Draws of recall: another seed moves a limit by less than 1 % of the interval's width.
 _DRAWS = 200_000
@@ -36,18 +35,6 @@ class Cell:
     k: float
     n: float
     n_effective: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.k <= self.n < math.inf:
-            raise ValueError(f"k must be between 0 and n, not {self.k!r} of {self.n!r}")
-        if not 0 <= self.n_effective <= self.n * (1 + 1e-9):
-            raise ValueError(
-                f"n_effective must be between 0 and n, not {self.n_effective!r} of {self.n!r}"
-            )
-        if (self.share is None) != (self.n == 0):
-            raise ValueError(f"a share of {self.share!r} does not go with {self.n!r} labels")
-        if self.share is not None:
-            check_share("share", self.share)
 
     @property
     def mean(self) -> float:
@@ -133,8 +120,7 @@ def poststratify(
     L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
     has it.
     """
-    strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
-    check_confidence(confidence)
+    strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata) | {"df": df, "population": population}
     method = "cells_beta" if others else "two_cell_beta"
     total = sum(size for size, _ in strata)
@@ -206,11 +192,8 @@ def estimate_recall(
 
     Source: as ``poststratify``. Own code: the same.
     """
-    strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
-    check_confidence(confidence)
+    strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata)
-    if not 1 <= design_effect < math.inf:
-        raise ValueError(f"design_effect must be at least 1, not {design_effect!r}")
     inputs |= {"design_effect": design_effect, "df": df}
     inputs |= {"seed": seed, "draws": _DRAWS}
     total = sum(size for size, _ in strata)
@@ -269,12 +252,10 @@ def estimate_ppi_mean(
     Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6. Own
     code: ppi-python gives the same, but takes some 290 MB of dependencies.
     """
-    check_confidence(confidence)
-    y, f, rest = (_check_numbers(values) for values in (human, judge_labelled, judge_unlabelled))
-    if len(y) != len(f):
-        raise ValueError(f"human and judge must answer the same traces, not {len(y)} and {len(f)}")
-    if tuning is not None:
-        check_share("tuning", tuning)
+    answers = human, judge_labelled, judge_unlabelled
+    y, f, rest = (np.asarray(values, dtype=float) for values in answers)
+    if len(y) != len(f) or not np.isfinite([y.sum(), f.sum(), rest.sum()]).all():
+        raise ValueError("human and judge must answer the same traces, and no answer be missing")
     inputs: dict[str, Any] = {"n_labelled": len(y), "n_unlabelled": len(rest), "tuning": tuning}
     n = len(y) + len(rest)
     if not len(y) or not len(rest):
@@ -339,18 +320,14 @@ _Strata = list[tuple[int, Cell]]
 """The judge's answers: the number of traces with each, and their labels; the flag first."""
 
 
-def _check_strata(
+def _list_strata(
     n_judged: int,
     n_flagged: int,
     flagged: Cell,
     unflagged: Cell,
     others: Sequence[tuple[int, Cell]],
 ) -> _Strata:
-    judged, flags = check_whole("n_judged", n_judged), check_whole("n_flagged", n_flagged)
-    if not 0 <= flags <= judged:
-        raise ValueError(f"n_flagged must be between 0 and n_judged, not {flags} of {judged}")
-    strata = [(flags, flagged), (judged - flags, unflagged)]
-    strata += [(check_whole("the size of another answer", size), cell) for size, cell in others]
+    strata = [(n_flagged, flagged), (n_judged - n_flagged, unflagged), *others]
     for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
         if cell.n > size:
             raise ValueError(f"{cell.n} traces {name} are labelled, but only {size} are judged")
@@ -441,16 +418,6 @@ def _make_undefined(
     measure: str, method: str, confidence: float, reason: str, inputs: Mapping[str, Any], n: int
 ) -> Estimate:
     return Estimate(measure, None, 0.0, 1.0, n, confidence, method, reason, inputs)
-
-
-def _check_numbers(answers: Sequence[float]) -> NDArray[np.float64]:
-    try:
-        checked = np.asarray(answers, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"answers must be numbers, not {answers!r}") from None
-    if not np.isfinite(checked).all():
-        raise ValueError("an answer is missing or not finite")
-    return checked
 
 
 def _tune(y: NDArray[np.float64], f: NDArray[np.float64], rest: NDArray[np.float64]) -> float:

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from validation.clusters import estimate_clustered_share
-from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.distances import compute_jaccard_distance, compute_masi_distance, freeze_set
 from validation.estimate import Estimate, Serializable
-from validation.intervals import check_confidence, compute_quantile
+from validation.intervals import compute_quantile
 from validation.resampling import (
     Floats,
     Resamples,
@@ -55,9 +55,7 @@ class Retest(Serializable):
 
     mean_pairwise_agreement: Estimate
     share_unanimous: Estimate
-    fleiss_kappa: Estimate
     krippendorff_alpha: Estimate
-    majority: list[str | None]
     flips: Mapping[str, Flips]
     n: int
 
@@ -234,8 +232,6 @@ def _tabulate_pairs(
 ) -> Floats:
     """Return the two tables of label pairs by cluster, shape (G, 2 * labels * labels)."""
     sides = [*first, *second]
-    if len({len(labels) for labels in sides}) > 1:
-        raise ValueError("all raters must label the same items")
     numbers = {label: n for n, label in enumerate(sorted({*chain(*sides)}))}
     size, items = len(numbers), len(sides[0])
     weight = check_weights(weights, items)
@@ -275,17 +271,12 @@ def measure_retest_agreement(
         seed: the same seed gives the same limits.
 
     Returns:
-        ``n`` traces with at least two runs make up all numbers. ``majority`` has one entry per
-        trace: the most frequent label, None for a tie or no run at all. ``share_unanimous`` has
-        Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
-        for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
+        ``n`` traces with at least two runs make up all numbers. ``share_unanimous`` has Wilson's
+        interval, effective for clusters. ``flips`` is by label, in alphabetical order.
     """
-    for trace, runs in enumerate(runs_per_trace):
-        for label in runs:
-            if label is not None and not isinstance(label, str):
-                raise ValueError(f"trace {trace}: a label must be a string, not {label!r}")
     units: list[Unit] = [
-        Counter(label for label in runs if label is not None) for runs in runs_per_trace
+        Counter(_check_label(label) for label in runs if label is not None)
+        for runs in runs_per_trace
     ]
     owners = index_clusters(clusters, len(units))
     repeated = [unit for unit in units if unit.total() > 1]
@@ -301,9 +292,7 @@ def measure_retest_agreement(
     return Retest(
         mean_pairwise_agreement=_estimate_mean_agreement(units, owners, settings),
         share_unanimous=replace(unanimous, measure="share_unanimous"),
-        fleiss_kappa=_compute_fleiss(repeated, confidence),
         krippendorff_alpha=_compute_alpha(units, distance="nominal", clusters=clusters, **settings),
-        majority=[_find_majority(unit) for unit in units],
         flips=_count_flips(repeated),
         n=len(repeated),
     )
@@ -320,7 +309,6 @@ def _compute_alpha(
     weights: Floats | None = None,
 ) -> Estimate:
     """Return alpha from every unit's label counts."""
-    check_confidence(confidence)
     owners = index_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
@@ -361,39 +349,19 @@ def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
     }
 
 
-def _find_majority(unit: Unit) -> str | None:
-    ranking = unit.most_common(2)
-    if not ranking or (len(ranking) == 2 and ranking[0][1] == ranking[1][1]):
-        return None
-    return str(ranking[0][0])
-
-
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
     """Return every unit's label counts."""
-    sizes = [len(rater) for rater in ratings]
-    if len(set(sizes)) > 1:
-        raise ValueError(f"raters must have an entry per unit each, not {sizes} entries")
-    if distance not in ("nominal", *_SETS):
-        raise ValueError(f"no such distance: {distance!r}; there are nominal, jaccard, masi")
-    as_label = _check_label if distance == "nominal" else _check_set
+    as_label = _check_label if distance == "nominal" else freeze_set
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)
         for entries in zip(*ratings, strict=True)
     ]
 
 
-def _check_label(entry: Any) -> Hashable:
-    if not isinstance(entry, Hashable):
-        raise ValueError(f"a label must be hashable, not {entry!r}")
+def _check_label(entry: Hashable) -> Hashable:
     if entry != entry:
         raise ValueError("a rating is NaN; a missing one must be None")
     return entry
-
-
-def _check_set(entry: Any) -> frozenset[Any]:
-    if not isinstance(entry, AbstractSet):
-        raise ValueError(f"a rating must be a set of codes, not {entry!r}")
-    return frozenset(entry)
 
 
 def _compute_distances(values: Sequence[Any], distance: Distance) -> Floats | None:
@@ -458,33 +426,3 @@ def _estimate_mean_agreement(
         **settings,
     )
     return mean if used else replace(mean, reason=_NO_PAIRS)
-
-
-def _compute_fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
-    sizes = sorted({unit.total() for unit in units})
-    observed: Fraction | None = None
-    expected: Fraction | None = None
-    reason = None
-    total: Counter[Hashable] = Counter()
-    for unit in units:
-        total.update(unit)
-    if not sizes or sizes == [0] or sizes == [1]:
-        reason = _NO_PAIRS
-    elif len(sizes) > 1:
-        reason = f"units have {sizes[0]} to {sizes[-1]} ratings: Fleiss' kappa needs equally many"
-    else:
-        observed = sum(map(_compute_agreement, units), Fraction()) / len(units)
-        square = sum(count * count for count in total.values())
-        expected = Fraction(square, total.total() ** 2)
-        if expected == 1:
-            reason = "all ratings are the same: chance agrees as often"
-    value = None
-    if observed is not None and expected is not None and reason is None:
-        value = float((observed - expected) / (1 - expected))
-    inputs = {
-        "observed": None if observed is None else float(observed),
-        "expected": None if expected is None else float(expected),
-        "ratings_per_unit": sizes[0] if len(sizes) == 1 else None,
-    }
-    n = len(units)
-    return Estimate("fleiss_kappa", value, None, None, n, confidence, "none", reason, inputs)

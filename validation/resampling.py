@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from validation.checks import check_whole
 from validation.estimate import Estimate
 from validation.intervals import check_confidence
 
@@ -47,12 +46,6 @@ class Resamples:
             seed: the same seed gives the same resamples.
         """
         tables = np.asarray(tables, dtype=np.float64)
-        if tables.ndim != 2 or not np.isfinite(tables).all():
-            raise ValueError(
-                f"totals must be finite numbers in rows by cluster, not shape {tables.shape}"
-            )
-        if check_whole("resamples", resamples) < 1:
-            raise ValueError(f"resamples must be at least 1, not {resamples}")
         count = len(tables)
         random = np.random.default_rng(seed)
         step = max(1, _CELLS // max(1, count))

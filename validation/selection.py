@@ -11,7 +11,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from validation.checks import check_lengths
 from validation.cluster_comparison import LEAST_CLUSTERS
 from validation.comparison import adjust_p_values
 from validation.estimate import Estimate, Serializable
@@ -145,10 +144,6 @@ def compare_arms(
     Source: L. Breiman et al., Classification and Regression Trees (1984), sec. 3.4.3 (one standard
     error); E. S. Edgington, P. Onghena, Randomization Tests (2007) (exchange of paired answers).
     """
-    for answers in arms:
-        check_lengths(human, answers)
-    if costs is not None and len(costs) != len(arms):
-        raise ValueError(f"there must be one cost per arm, not {len(costs)} for {len(arms)}")
     weight = check_weights(weights, len(human))
     tables = _Tables.count(human, arms, clusters, weight)
     differences = [

@@ -4,9 +4,8 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
-from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.distances import compute_jaccard_distance, compute_masi_distance, freeze_set
 from validation.estimate import Estimate, Serializable
 from validation.reliability import compute_set_alpha
 from validation.resampling import bootstrap_mean
@@ -52,7 +51,6 @@ def measure_set_agreement(
         Without items all are undefined.
     """
     first, second = freeze_sets(first_sets), freeze_sets(second_sets)
-    check_lengths(first, second)
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
     pairs = list(zip(first, second, strict=True))
@@ -73,8 +71,4 @@ def measure_set_agreement(
 
 def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return collections of codes as sets."""
-    for item, codes in enumerate(sets):
-        is_set = isinstance(codes, Collection) and not isinstance(codes, str | bytes)
-        if not (is_set and all(isinstance(code, str) for code in codes)):
-            raise ValueError(f"item {item}: codes must be a set of strings, not {codes!r}")
-    return [frozenset(codes) for codes in sets]
+    return [freeze_set(codes) for codes in sets]

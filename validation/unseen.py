@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, compute_quantile
+from validation.intervals import compute_quantile
 
 
 def estimate_unseen(counts: Sequence[int], confidence: float = 0.95) -> Estimate:
@@ -28,9 +28,6 @@ def estimate_unseen(counts: Sequence[int], confidence: float = 0.95) -> Estimate
     nonparametric estimator of the coverage of a random sample, Annals of Statistics 11 (1983)
     905-912. Own code: the light libraries have none.
     """
-    check_confidence(confidence)
-    if any(count < 0 or count != int(count) for count in counts):
-        raise ValueError("counts: expected whole numbers from 0")
     seen = [count for count in counts if count]
     n, f1, f2 = sum(seen), seen.count(1), seen.count(2)
     method = "good_turing"

@@ -290,8 +290,8 @@ def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | No
         confidence=basis.confidence,
         seed=basis.seed,
     )
-    # Flips are counted by code, not by set. The majority is of no use without its traces.
-    return replace(retested, majority=[], flips=_count_flips(samples, units))
+    # Flips are counted by code, not by set.
+    return replace(retested, flips=_count_flips(samples, units))
 
 
 def compare_votes(

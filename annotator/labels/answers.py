@@ -5,7 +5,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
-from annotator.labels.checking import is_none, parse_number
+from annotator.labels.checking import is_none
 from annotator.labels.convert import find_code
 from annotator.labels.model import ID_NAMES
 from annotator.rubrics import Scheme
@@ -55,7 +55,7 @@ def read_ids(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     """
     # Tools that import tables make numbers of ids that look like them.
     fields: dict[str, Any] = {name: get_text(data.get(name)) for name in _IDS}
-    fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
+    fields["inclusion_probability"] = data.get("inclusion_probability")
     fields["trace_id"] = get_first_text(data, *ID_NAMES)
     return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")

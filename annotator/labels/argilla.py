@@ -12,7 +12,6 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, drop_empty, pick_codes, read_ids
 from annotator.labels.cells import list_codes
-from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_nested
@@ -46,7 +45,7 @@ def read_record(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterat
         beside = {
             "evidence": list_codes(values.get("evidence")),
             "note": "\n".join(text for name in _NOTES for text in list_codes(values.get(name))),
-            "confidence": parse_number(values.get("confidence")),
+            "confidence": values.get("confidence"),
         }
         picks = {
             name: list_codes(value)

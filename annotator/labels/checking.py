@@ -5,7 +5,6 @@ from typing import Any
 
 from annotator.base.errors import LabelsError
 from annotator.base.text import (
-    find_repeated,
     list_first,
     replace_surrogates,
     sanitize_line,
@@ -16,7 +15,6 @@ from annotator.rubrics import NONE, Scheme
 from annotator.traces.records import name_type
 
 MAX_PROBLEMS = 20  # problems in a message
-CONFIDENCE = (1, 5)
 
 
 class Problems:
@@ -44,8 +42,6 @@ def describe_value(value: Any) -> str:
         return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return name_type(value)
-    if isinstance(value, int) and abs(value) > 10**15:  # str() may refuse a longer one
-        return "a very large number"
     return f"{value:.15g}"
 
 
@@ -91,7 +87,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         secondary=secondary,
         evidence=check.texts("evidence", "quotes"),
         note=check.text("note") or "",
-        confidence=check.confidence(),
+        confidence=check.integer("confidence", "a whole number 1 to 5", 5),
         rubric_sha256=check.sha256(),
         inclusion_probability=check.probability(),
         task=check.text("task"),
@@ -99,7 +95,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         design=check.text("design"),
         spans=check.spans(),
         agent=check.text("agent"),
-        step=check.step(),
+        step=check.integer("step", "the number of a message, from 1"),
         reviewed=str(row.fields.get("reviewed")).lower() == "true",
         where=row.where,
     )
@@ -184,7 +180,8 @@ class RowCheck:
     def codes(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the primary code and the others, as in a :class:`Label`."""
         primary = self._primary()
-        secondary = tuple(code.strip() for code in self.texts("secondary", "codes"))
+        others = dict.fromkeys(code.strip() for code in self.texts("secondary", "codes"))
+        secondary = tuple(code for code in others if code not in primary)
         codes = (*primary, *secondary)
         if self.failed or all(map(is_none, codes)):
             return None, ()
@@ -222,11 +219,6 @@ class RowCheck:
                 self.wrong(field, f"{self._scheme.id} has no code {describe_value(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
-        twice = set(find_repeated(secondary))
-        for code in sorted(twice & set(self._scheme.ids)):
-            self.wrong("secondary", f"{code!r} stands in it twice")
-        for code in sorted({*primary} & {*secondary}):
-            self.wrong("secondary", f"{code!r} is the primary code already; write it once")
         if self._scheme.choice == "many" or not secondary:
             return
         if not primary:
@@ -234,38 +226,27 @@ class RowCheck:
         elif self._scheme.choice == "one":
             self.wrong("secondary", f"{self._scheme.id} has one code per trace; leave it empty")
 
-    def confidence(self) -> int | None:
-        """Return the annotator's confidence, 1 to 5."""
-        value = self._fields.get("confidence")
-        low, high = CONFIDENCE
+    def number(self, field: str, expected: str, high: float) -> float | None:
+        """Return a number above 0 and at most ``high``, None if it is absent."""
+        value = parse_number(self._fields.get(field))
         if value is None:
             return None
-        if is_number(value) and low <= value <= high:
-            number = int(value)
-            if number == value:  # a spreadsheet's 3.0 too
-                return number
-        self.expect(f"a whole number {low} to {high}", "confidence", value)
+        if is_number(value) and 0 < value <= high:
+            return float(value)
+        self.expect(expected, field, value)
         return None
 
-    def step(self) -> int | None:
-        """Return the number of a message, from 1."""
-        value = parse_number(self._fields.get("step"))
-        if value is None:
-            return None
-        if is_number(value) and value >= 1 and value == int(value):
-            return int(value)
-        self.expect("the number of a message, from 1", "step", value)
+    def integer(self, field: str, expected: str, high: float = 1e9) -> int | None:
+        """Return a whole number from 1, None if it is absent; a spreadsheet's 3.0 is one, too."""
+        value = self.number(field, expected, high)
+        if value is None or value.is_integer():
+            return None if value is None else int(value)
+        self.expect(expected, field, value)
         return None
 
     def probability(self) -> float | None:
-        """Return the inclusion probability, in (0, 1]."""
-        value = self._fields.get("inclusion_probability")
-        if value is None:
-            return None
-        if is_number(value) and 0 < value <= 1:
-            return float(value)
-        self.expect("a number above 0 and at most 1", "inclusion_probability", value)
-        return None
+        """Return the inclusion probability."""
+        return self.number("inclusion_probability", "a number above 0 and at most 1", 1)
 
     def sha256(self) -> str | None:
         """Return the rubric's hash; that of another version is a problem."""

@@ -61,7 +61,6 @@ class Converted:
     undecided: list[str] = field(default_factory=list)
     several: list[str] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
-    misplaced: list[str] = field(default_factory=list)
     by_name: int = 0
 
     def explain(self, maximum: int | None = None) -> Iterator[str]:
@@ -105,8 +104,6 @@ def convert(
         unknown = [name for name, code in codes.items() if code is None]
         result.unmapped.update(unknown)
         trace_id = traces.find(label) if traces else label.id
-        if label.misplaced:
-            result.misplaced.append(f"{label.where}: {label.id}: {label.misplaced}")
         if trace_id is None:
             result.without_trace.append(label.id)
         elif not label.labelled:
@@ -135,18 +132,12 @@ def describe_left_out(result: Converted, total: int) -> list[str]:
 
 
 def describe_doubtful(result: Converted) -> list[str]:
-    """Return notes on labels that joined by the name of a file alone, and on those of an agent or
-    a step that their trace has not, if there are any.
-    """
-    texts = []
-    if result.by_name:
-        count = format_count(result.by_name, "label")
-        texts.append(f"{count} joined by the names of files alone: are they of the same traces?")
-    if result.misplaced:
-        count = format_count(len(result.misplaced), "label")
-        names = sanitize_line(list_first(result.misplaced, 5, "; "), 1000)
-        texts.append(f"{count} counted, whose agent or step is not in the trace: {names}")
-    return [Note(text, "left-out") for text in texts]
+    """Return a note on labels that joined by the name of a file alone, if there are any."""
+    if not result.by_name:
+        return []
+    count = format_count(result.by_name, "label")
+    text = f"{count} joined by the names of files alone: are they of the same traces?"
+    return [Note(text, "left-out")]
 
 
 def make_foreign(row: LabelRow) -> ForeignLabel:

@@ -58,26 +58,6 @@ def _read_map(
     return labels if has_code else []
 
 
-def _check_place(record: Mapping[str, Any], step: str | None) -> str:
-    """Return why the history of a record of Who&When has no such agent at the step of its label."""
-    history = [get_dict(item) for item in get_list(record, "history")]
-    names = [(get_first_text(item, "name", "role") or "").partition(" (")[0] for item in history]
-    agent = (get_text(record.get("mistake_agent")) or "").strip()
-    n = int(step) if step and step.isdecimal() else -1
-    folded = [name.strip().casefold() for name in names]
-    if not names:
-        return ""
-    if agent and agent.casefold() not in folded:
-        return f"no message is {agent}'s"
-    if n >= len(names):
-        return f"step {n} of {len(names)} messages, counted from 0"
-    return (
-        f"step {n} is {names[n]}'s, not {agent}'s"
-        if agent and n >= 0 and agent.casefold() != folded[n]
-        else ""
-    )
-
-
 def _read_known(
     record: Mapping[str, Any], fallback: str, where: str, problems: Problems
 ) -> Iterator[ForeignLabel]:
@@ -120,7 +100,6 @@ def _read_known(
             agent=get_text(record.get("mistake_agent")),
             step=int(step) + 1 if step and step.isdecimal() else None,  # there from 0
             note=get_text(record.get("mistake_reason")) or "",
-            misplaced=_check_place(record, step),
         )
     else:
         trail = get_dict(labels) if "errors" in get_dict(labels) else record

@@ -11,7 +11,6 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, read_ids
 from annotator.labels.cells import list_codes
-from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 from annotator.traces.records import expect_object, get_dict, get_list, get_text
@@ -73,7 +72,7 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         ]
         + answers.get("evidence", []),
         "note": "\n".join(answers.get("note", [])),
-        "confidence": parse_number(record.get("confidence")),
+        "confidence": record.get("confidence"),
     }
     data = {name: value for name, value in record.items() if name != "id"}  # of the task
     fields = read_ids(data, scheme) | _read_annotator(record.get("annotator"))
@@ -109,7 +108,7 @@ def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
             picks.setdefault(name, []).extend(list_codes(value))
         elif name == "confidence" or sort == "rating":
             rating = next((value[key] for key in _RATINGS if key in value), None)
-            beside["confidence"] = parse_number(rating[0] if isinstance(rating, list) else rating)
+            beside["confidence"] = rating[0] if isinstance(rating, list) else rating
         elif sort == "textarea":
             beside["evidence" if name == "evidence" else "note"] += list_codes(value.get("text"))
         elif sort.endswith("labels"):

@@ -106,7 +106,6 @@ class ForeignLabel:
     if ``decided``), the responsible agent and step, and a note. ``labelled``: it is filled in.
 
     ``denied``: the categories that it says do not apply. ``where``: the place for messages.
-    ``misplaced``: why its agent or step is not in the trace.
     ``path``: the file, or the record in it, that holds the label and perhaps the trace. ``extra``:
     other fields of a row, as in :data:`FIELDS`.
     """
@@ -122,5 +121,4 @@ class ForeignLabel:
     denied: tuple[str, ...] = ()
     where: str = ""
     path: str = ""
-    misplaced: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)

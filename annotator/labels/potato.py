@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.labels.answers import BESIDE, drop_empty, pick_codes
-from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
 
@@ -66,5 +65,5 @@ def _parse_degree(names: Mapping[str, str] | None) -> Any:
     """Return a number on a scale: from the option's name (``3``, ``scale_3``), else its value."""
     for name, value in (names or {}).items():
         digits = name.removeprefix("scale_")
-        return parse_number(digits if digits.isdigit() else value)
+        return digits if digits.isdigit() else value
     return None

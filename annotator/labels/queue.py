@@ -9,8 +9,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import open_checked
 from annotator.base.text import sanitize_line
-from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
-from annotator.labels.model import LabelRow
+from annotator.labels.checking import Problems, RowCheck
 from annotator.labels.reading import LabelFiles
 from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
@@ -21,6 +20,7 @@ _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")
 _NEEDED = ("trace_id", "rubric")
 _HEAD = 1 << 20  # bytes of a file in which its first row ends, if it is a sheet
+_WHOLE = "a whole number of at least 1"
 _OWN = ("order", "rater")  # of the row; the others are of the trace
 
 
@@ -101,26 +101,16 @@ def _read_items(
                 " that rubric with --rubric",
             )
         check.sha256()
-        order = _read_whole(row, "order", check)
+        order = check.integer("order", _WHOLE)
         extra = {
             "order": order,
             "task": check.text("task"),
             "split": check.text("split"),
             "inclusion_probability": check.probability(),
             "design": check.text("design"),
-            "rater": _read_whole(row, "rater", check) or 1,
+            "rater": check.integer("rater", _WHOLE) or 1,
         }
         trace_id = check.name("trace_id")
         if not check.failed:
             filled = {name: value for name, value in extra.items() if value is not None}
             yield row.where, math.inf if order is None else order, Item(trace_id, filled)
-
-
-def _read_whole(row: LabelRow, name: str, check: RowCheck) -> int | None:
-    value = parse_number(row.fields.get(name))
-    if value is None:
-        return None
-    if is_number(value) and 1 <= value < 1e9 and value == int(value):
-        return int(value)
-    check.expect("a whole number of at least 1", name, value)
-    return None

@@ -18,7 +18,7 @@ from annotator.base.text import (
     unescape_formula,
 )
 from annotator.labels import potato
-from annotator.labels.checking import Problems, is_none, parse_number
+from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 
@@ -160,9 +160,6 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
 
 def _read_line(row: Mapping[str, str], where: str) -> LabelRow:
     fields: dict[str, Any] = dict(row)
-    for name in ("confidence", "inclusion_probability"):
-        if name in row:
-            fields[name] = parse_number(row[name])
     if "secondary" in row:
         fields["secondary"] = _list(row["secondary"], r"[;,\n]")
         codes = fields["secondary"]

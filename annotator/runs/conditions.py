@@ -1,7 +1,5 @@
 """The conditions of a study: each trace's value, from its id, an attribute or a table."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ from pydantic import BaseModel, ConfigDict
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.text import (
-    decode_table,
     find_encoding_problem,
     find_repeated,
     list_first,
     unescape_formula,
 )
+from annotator.labels.tables import parse_table
 from annotator.rubrics.annotations import get_attribute
 
 RESERVED = ("run", "judge", "trace_id")  # names that have a meaning of their own
@@ -132,20 +130,16 @@ def _read_table(file: str) -> ConditionSource:
         raise AnnotatorError(f"{file}, line {line}: {problem}")
 
     with explain_unreadable(file):
-        text, notice = decode_table(read_bounded(file), file)
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    reader = csv.reader(io.StringIO(text, ""), delimiter=max(",;\t", key=first.count), strict=True)
+        table = parse_table(read_bounded(file), file)
     rows: list[tuple[int, list[str]]] = []
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, [unescape_formula(cell.strip()) for cell in cells]))
-    except csv.Error as error:
-        refuse(reader.line_num, f"not a table: {error}")
-    for line, cells in rows:
+    for row in table.lines:
+        if isinstance(row, str):
+            raise AnnotatorError(row)
+        line, cells = row
         if problem := find_encoding_problem(cells):
             refuse(line, problem)
-    start, header = rows[0] if rows else (1, [])
+        rows.append((line, [unescape_formula(cell.strip()) for cell in cells]))
+    start, header = table.start, [unescape_formula(name) for name in table.columns]
     names = [name for name in header if name != "trace_id"]
     if "trace_id" not in header or not names or "" in names:
         columns = ", ".join(header) or "nothing"
@@ -157,7 +151,7 @@ def _read_table(file: str) -> ConditionSource:
         check_name(name, f"{file}, line {start}")
     lines: dict[str, int] = {}
     values: dict[str, dict[str, str]] = {name: {} for name in names}
-    for line, cells in rows[1:]:
+    for line, cells in rows:
         if len(cells) != len(header):
             refuse(line, f"{len(cells)} cells, the header has {len(header)}")
         record = dict(zip(header, cells, strict=True))
@@ -172,7 +166,7 @@ def _read_table(file: str) -> ConditionSource:
                 values[name][trace_id] = value
     conditions = [Condition(name=name, values=values[name], file=file) for name in names]
     places = {trace_id: f"{file}, line {line}" for trace_id, line in lines.items()}
-    return ConditionSource(tuple(conditions), places, notice)
+    return ConditionSource(tuple(conditions), places, table.notice)
 
 
 def join_conditions(

@@ -113,26 +113,6 @@ def test_categories_without_a_code_are_listed_with_the_option(write):
     ]
 
 
-@pytest.mark.parametrize(
-    ("agent", "step", "found"),
-    [
-        ("Coder", "1", ""),
-        ("Coder", "2", "step 2 of 2 messages, counted from 0"),
-        ("Coder", "0", "step 0 is Planner's, not Coder's"),
-        ("Tester", "1", "no message is Tester's"),
-    ],
-)
-def test_a_place_that_the_history_has_not_is_named(write, agent, step, found):
-    history = [{"role": "Planner (thought)", "content": "p"}, {"name": "Coder", "content": "c"}]
-    record = {"question_ID": "q", "history": history, "mistake_agent": agent, "mistake_step": step}
-    file = write("labels.json", json.dumps(record))
-    converted, _, notes = LabelFiles([file]).convert(
-        load_rubric("who_and_when").scheme(), "gold", None, {}
-    )
-    assert len(converted.rows) == 1
-    assert [found] == [str(note).partition("q: ")[2] for note in notes] or not (found or notes)
-
-
 def test_who_and_when_names_no_category(write):
     record = {"question_ID": "q", "history": [], "mistake_agent": "Coder", "mistake_step": "4"}
     file = write("w.json", record)

@@ -141,7 +141,6 @@ def multirater(given):
     ]
     found = v.measure_retest_agreement(units, resamples=1)
     return {
-        "fleiss_kappa": found.fleiss_kappa.value,
         "krippendorff_alpha": found.krippendorff_alpha.value,
         "observed_agreement": found.mean_pairwise_agreement.value,
     }
@@ -177,6 +176,7 @@ def multilabel(given):
         "macro_over_defined": rates(found.macro),
         "exact_match": alike.exact.value,
         "mean_jaccard": alike.mean_jaccard.value,
+        "mean_masi_similarity": alike.mean_masi_similarity.value,
     }
 
 
@@ -306,8 +306,8 @@ def sample_size(given):
 
 def retest(given):
     found = v.measure_retest_agreement(given["runs_per_trace"], resamples=1)
-    measures = ["mean_pairwise_agreement", "share_unanimous", "fleiss_kappa", "krippendorff_alpha"]
-    return {name: getattr(found, name).value for name in measures} | {"majority": found.majority}
+    measures = ["mean_pairwise_agreement", "share_unanimous", "krippendorff_alpha"]
+    return {name: getattr(found, name).value for name in measures}
 
 
 def rogan_gladen_with_interval(given):
@@ -376,7 +376,8 @@ LEFT_OUT = {
 }
 LEFT_OUT_OF = {
     "multilabel_report": {"hamming_loss"},
-    "multirater_counts": {"gwet_ac1"},
+    "judge_retest": {"fleiss_kappa", "majority"},
+    "multirater_counts": {"fleiss_kappa", "gwet_ac1"},
     "primary_secondary_agreement": {"judge_primary_in_human_set"},
     "samplesize_wilson_half_width": {"n_normal_approximation"},
 }

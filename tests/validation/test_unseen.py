@@ -33,12 +33,6 @@ def test_without_an_interval_there_is_a_reason(counts, value):
     assert estimate.reason
 
 
-@pytest.mark.parametrize("counts", [[-1], [1.5]])
-def test_other_counts_are_refused(counts):
-    with pytest.raises(ValueError, match="counts"):
-        estimate_unseen(counts)
-
-
 @pytest.mark.parametrize("n", [50, 400])
 @pytest.mark.parametrize("exponent", [0, 1, 2])
 def test_the_interval_covers_the_true_share(n, exponent):

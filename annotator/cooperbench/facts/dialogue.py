@@ -86,7 +86,6 @@ def assents(message: ParsedMessage) -> bool:
 def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the questions, each followed by a ``no_reply`` if no partner sends anything later."""
     messages = facts.messages
-    unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
     last = {message.sender: message for message in messages}
     withdrawn = _find_remarks(facts, _TAKEN_BACK)
     complaints = _find_remarks(facts, _NO_ANSWER)
@@ -101,7 +100,7 @@ def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
         whom = " and ".join(map(format_agent, partners)) or "nobody"
         says = f'{format_agent(message.sender)} asks {whom} in message {message.n}: "{text}"'
         yield Fact("question", says, agents, (span,), about)
-        if not partners or not unread.isdisjoint(partners):
+        if not partners:
             continue
         ends = [last[partner] for partner in partners if partner in last]
         after = [n for n, _ in withdrawn.get(message.sender, ())] + [end.n for end in ends]
