@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotator.api.reporting import group_calibrations
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import list_names
+from annotator.runs.anchors import open_anchors
 from annotator.runs.run import Run
 
 if TYPE_CHECKING:  # statistics are slow to import
@@ -67,6 +69,7 @@ def gate(
     tolerance: float = 5,
     calibration: "CalibrationSource | None" = None,
     cluster: Sequence[str] | None = None,
+    anchors: str | Path | None = None,
 ) -> Gate:
     """Return whether a new version of a system fails more than the one before.
 
@@ -80,6 +83,8 @@ def gate(
         tolerance: the largest rise that passes, in percentage points.
         calibration: as in :func:`count`. Differences are corrected if both runs have their own.
         cluster: as in :func:`count`.
+        anchors: a directory of ``annotate anchor``. Where it shows that the judge drifted between
+            the looks that both runs name, the judge's part is taken from the difference.
 
     Returns:
         Each code is ``worse``, ``better``, ``held``, ``not decided``, or ``moved`` to another code
@@ -103,6 +108,7 @@ def gate(
                 tolerance=tolerance / 100,
                 calibrations=group_calibrations(calibration),
                 cluster=None if cluster is None else list_names(cluster),
+                anchors=None if anchors is None else open_anchors(anchors),
             )
         )
     )

@@ -35,6 +35,11 @@ from annotator.cli.tables import open_request, say_corrected
     Number(0, 100, max_open=True),
     default=5,
 )
+@add_option(
+    "--anchors DIR",
+    "Anchors (annotate anchor) that both runs asked: takes the judge's drift from the differences.",
+    PATH,
+)
 @calibration_option
 @no_calibration_option
 @group_option
@@ -50,6 +55,7 @@ def command(
     rubrics: tuple[str, ...],
     codes: tuple[str, ...],
     tolerance: float,
+    anchors: Path | None,
     groups: tuple[str, ...],
     no_calibration: bool,
     format_: str,
@@ -77,6 +83,7 @@ def command(
         tolerance=tolerance,
         calibration=files or None,
         cluster=request.cluster_by,
+        anchors=anchors,
     )
     if any(row.corrected for row in result.rows):
         say_corrected(files)

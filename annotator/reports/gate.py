@@ -9,6 +9,7 @@ from typing import Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, list_first, sanitize_line, suggest
+from annotator.calibration.drift import CodeDrift, measure_looks
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison import (
     NOT_COMPARABLE,
@@ -20,14 +21,16 @@ from annotator.reports.comparison import (
 )
 from annotator.reports.corrected import count_labels
 from annotator.reports.counts import JUDGED
-from annotator.reports.digits import Share
+from annotator.reports.digits import Share, format_points
 from annotator.reports.notes import rank_notes
 from annotator.reports.sides import RUN
 from annotator.rubrics import Scheme, name_group
 from annotator.rubrics.annotations import Finding
+from annotator.runs.anchors import Anchors
 from annotator.runs.manifest import list_differences
 from annotator.runs.run import Run, name_runs
-from validation import Estimate, Test
+from annotator.traces.clusters import DEFAULT_CLUSTER
+from validation import Estimate, Test, split_difference
 from validation.intervals import compute_quantile
 
 GateWord = Literal["worse", "moved", "not decided", "better", "held"]
@@ -66,7 +69,8 @@ class GateRow:
 @dataclass(frozen=True, slots=True)
 class GatedRubric:
     """The rows of one rubric. ``tolerance``: a share. ``left_out``: codes that are not gated.
-    ``quotes``: findings of the new run, of codes that are worse.
+    ``quotes``: findings of the new run, of codes that are worse. ``drift``: of the judge between
+    the runs, by the anchors.
     """
 
     compared: ConditionComparison
@@ -76,6 +80,7 @@ class GatedRubric:
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
     quotes: tuple[Quoted, ...]
+    drift: tuple[CodeDrift, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -229,6 +234,7 @@ def gate_runs(
     tolerance: float = 0.05,
     calibrations: Calibrations | None = None,
     cluster: Sequence[str] | None = None,
+    anchors: Anchors | None = None,
 ) -> list[GatedRubric]:
     """Return the gate of two runs for each rubric. Arguments and errors are those of
     :func:`annotator.api.gate`; ``tolerance`` is a share.
@@ -240,11 +246,26 @@ def gate_runs(
     for code in codes:
         if code not in available:
             raise AnnotatorError(f"--codes {code}: no such code{suggest(code, available)}")
+    if anchors and anchors.rubric.id not in names:
+        raise AnnotatorError(f"{anchors.folder}: its rubric, {anchors.rubric.id}, is not gated")
     gated, empty = [], []
     for scheme in schemes:
         selected = [code for code in scheme.ids if code in codes or not codes]
         compared, why = _compare_runs(base, new, scheme.id, calibrations, cluster)
         rows = {row.code: _subtract_first(row) for row in (*compared.rows, *compared.code_groups)}
+        drift: tuple[CodeDrift, ...] = ()
+        notes: list[Note] = []
+        if (
+            anchors and anchors.rubric.id == scheme.id and why
+        ):  # labels correct each run's own judge
+            drift = _measure_drift(anchors, (base, new), cluster, compared.confidence)
+            shown = [x for x in drift if x.p is not None and x.p <= 1 - compared.confidence]
+            groups_of = {name_group(name): ids for name, ids in scheme.groups.items()}
+            notes = [_describe_drift(x, rows[x.code]) for x in shown if x.code in rows]
+            also = " in any other code" if notes else ""
+            text = f"{len(anchors.trace_ids)} anchors show no drift of the judge between the runs"
+            notes.append(Note(f"{text}{also}.", "no-drift"))
+            rows = {code: _subtract_drift(row, shown, groups_of) for code, row in rows.items()}
         kept = [code for code in selected if code in rows and _has_share(rows[code])]
         left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
@@ -266,8 +287,9 @@ def gate_runs(
                     tuple(groups),
                     tolerance,
                     left_out,
-                    _list_notes(compared, (base, new), left_out, why),
+                    (*notes, *_list_notes(compared, (base, new), left_out, why)),
                     _select_quotes(new, scheme, worse),
+                    drift,
                 )
             )
     if empty and (codes or not gated):
@@ -375,6 +397,56 @@ def _subtract_first(row: ComparedCode) -> ComparedCode:
             low, high = (None if end is None else -end for end in (gap.high, gap.low))
             gaps[name] = replace(gap, value=-gap.value, low=low, high=high)
     return replace(row, **gaps)
+
+
+def _measure_drift(
+    anchors: Anchors, runs: Sequence[Run], cluster: Sequence[str] | None, confidence: float
+) -> tuple[CodeDrift, ...]:
+    """Return the judge's drift between the looks of two runs, by code; nothing if both have one."""
+    since, look = map(anchors.find_look, runs)
+    if since == look:
+        return ()
+    by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
+    return measure_looks(anchors, look, since=since, cluster=by, confidence=confidence).codes
+
+
+def _describe_drift(drift: CodeDrift, row: ComparedCode) -> Note:
+    gap = row.difference
+    left = split_difference(gap, drift.drift) if gap else drift.drift
+    of_judge, of_all, of_system = (
+        format_points(x)[0] if x and x.value is not None else "-" for x in (drift.drift, gap, left)
+    )
+    return Note(
+        f"The judge drifted on {drift.code}: {of_judge} of {of_all} points are the judge's, by the"
+        f" anchors, and {of_system} the system's, if it drifted on these traces as on the anchors.",
+        "drift",
+    )
+
+
+def _subtract_drift(
+    row: ComparedCode, drifts: Sequence[CodeDrift], members: Mapping[str, Sequence[str]]
+) -> ComparedCode:
+    """Return a row with the system's part of its difference, if the judge drifted on its code."""
+    gap = row.difference
+    codes = {each.code for each in drifts}
+    if gap and codes.intersection(members.get(row.code, ())):
+        why = "the judge drifted on one of its codes"
+        gap = Estimate("difference", None, None, None, gap.n, gap.confidence, "none", why)
+        return replace(row, difference=gap, test=Test("none", None, None, row.test.n, why))
+    for each in drifts:
+        if gap and each.code == row.code:
+            system = split_difference(gap, each.drift)
+            return replace(row, difference=system, test=_test_system(system))
+    return row
+
+
+def _test_system(system: Estimate) -> Test:
+    """Return the normal test by the distance to the limit on the side of 0."""
+    if system.value is None or system.low is None or system.high is None:
+        return Test("mover", None, None, system.n, system.reason)
+    limit = system.low if system.value > 0 else system.high
+    z = compute_quantile(system.confidence) * system.value / (abs(system.value - limit) or math.inf)
+    return Test("mover", z, 2 * NormalDist().cdf(-abs(z)), system.n, None)
 
 
 def _list_notes(

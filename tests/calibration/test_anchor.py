@@ -240,3 +240,31 @@ def test_in_python(study, judge):
     assert annotator.ask_anchors("anchors").drifted == ()
     judge.more = 0.4
     assert annotator.ask_anchors("anchors").drifted == ("late", "none")
+
+
+def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge):
+    """The new version is as the old one; the judge finds 30 points more of its traces late."""
+    freeze(study)
+    run = ("run", *RUBRIC, *study.model, "--anchors", "anchors", "--out")
+    study.call(*run, "base", "traces.jsonl")
+    judge.more = 0.3
+    again = [make_trace(n, f"Trace {n}, step 1.", f"Step 2 of {n}, new.") for n in range(TRACES)]
+    (study.folder / "later").mkdir()
+    write_labels(study.folder / "later" / "traces.jsonl", again)
+    study.call(*run, "new", "later/traces.jsonl")
+    gate = ("gate", "base", "new", "--format", "json")
+    [alone] = json.loads(study.call(*gate, code=1).out)
+    assert {row["code"]: row["word"] for row in alone["rows"]}["late"] == "worse"
+    done = study.call(*gate, "--anchors", "anchors", code=4)
+    [table] = json.loads(done.out)
+    [whole, row] = [
+        next(row for row in each["rows"] if row["code"] == "late") for each in (alone, table)
+    ]
+    [late] = [each for each in table["drift"] if each["code"] == "late"]
+    assert row["word"] == "not decided"
+    assert row["difference"]["value"] == pytest.approx(
+        whole["difference"]["value"] - late["drift"]["value"]
+    )
+    assert abs(row["difference"]["value"]) < 0.1 < late["drift"]["value"]
+    assert "The judge drifted on late" in " ".join(table["notes"])
+    assert "no anchors there" in study.call(*gate, "--anchors", "none", code=2).err

@@ -199,6 +199,7 @@ def _describe(gated: GatedRubric) -> dict[str, Any]:
         "rows": [asdict(row) for row in gated.rows],
         "groups": [asdict(row) for row in gated.groups],
         "left_out": gated.left_out,
+        "drift": [asdict(each) for each in gated.drift],
         "quotes": [{"trace_id": name, **asdict(finding)} for name, finding in gated.quotes],
         "notes": gated.notes,
     }
