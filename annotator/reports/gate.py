@@ -124,13 +124,13 @@ def decide_rows(
         if not is_flat or _is_significant(total, level):
             continue
         of_group = [row for row in codes if row.code in members[total.code]]
-        shown = [x for x in of_group if _is_significant(x, level)]
-        if shown:  # one test is passed: its level is free for the rest of the group
-            rest = [x for x in of_group if x not in shown]
+        significant = [x for x in of_group if _is_significant(x, level)]
+        if significant:  # one test is passed: its level is free for the rest of the group
+            rest = [x for x in of_group if x not in significant]
             adjusted = zip(rest, adjust_tests([x.test for x in rest]), strict=True)
-            shown += [x for x, p in adjusted if p is not None and p <= level]
-        if len({(row.difference.value or 0.0) > 0 for row in shown}) == 2:
-            moved.update([total.code, *(row.code for row in shown)])
+            significant += [x for x, p in adjusted if p is not None and p <= level]
+        if len({(row.difference.value or 0.0) > 0 for row in significant}) == 2:
+            moved.update([total.code, *(row.code for row in significant)])
     return _mark_moved(codes, moved), _mark_moved(totals, moved)
 
 
@@ -259,13 +259,15 @@ def gate_runs(
             anchors and anchors.rubric.id == scheme.id and why
         ):  # labels correct each run's own judge
             drift = _measure_drift(anchors, (base, new), cluster, compared.confidence)
-            shown = [x for x in drift if x.p is not None and x.p <= 1 - compared.confidence]
+            significant = [x for x in drift if x.p is not None and x.p <= 1 - compared.confidence]
             groups_of = {name_group(name): ids for name, ids in scheme.groups.items()}
-            notes = [_describe_drift(x, rows[x.code]) for x in shown if x.code in rows]
+            notes = [_describe_drift(x, rows[x.code]) for x in significant if x.code in rows]
             also = " in any other code" if notes else ""
             text = f"{len(anchors.trace_ids)} anchors show no drift of the judge between the runs"
             notes.append(Note(f"{text}{also}.", "no-drift"))
-            rows = {code: _subtract_drift(row, shown, groups_of) for code, row in rows.items()}
+            rows = {
+                code: _subtract_drift(row, significant, groups_of) for code, row in rows.items()
+            }
         kept = [code for code in selected if code in rows and _has_share(rows[code])]
         left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
