@@ -23,6 +23,7 @@ from annotator.calibration.estimates import (
     correct_share,
     count_judged,
     count_open,
+    describe_model_labels,
     describe_open,
     estimate_code,
     is_withheld,
@@ -189,6 +190,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         seed=request.seed,
         population=request.population,
         cautions=(
+            *describe_model_labels(reference.annotators, sample.judge),
             *describe_open(sample.statuses, sample.total, count_open(sample.statuses, matched.all)),
             *list_cautions(matched.all, {row.code: row.corrected for row in rows}),
         ),

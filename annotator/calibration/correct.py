@@ -12,6 +12,7 @@ from annotator.calibration.estimates import (
     correct_by_error_rates,
     count_judged,
     count_open,
+    describe_model_labels,
     describe_open,
     estimate_code,
     explain_few_labels,
@@ -229,6 +230,7 @@ def correct(
     )
     notes = (
         Note(rest, "corrected"),
+        *describe_model_labels(calibration.labels.annotators, calibration.judge),
         *sums,
         *unsure,
         *describe_open(sample.statuses, sample.total, opened),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
-from annotator.base.text import Note, format_count
+from annotator.base.text import Note, format_count, list_first
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.traces.clusters import ClusterCounts
@@ -335,6 +335,17 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
             )
         lines.append(line)
     return lines
+
+
+def describe_model_labels(annotators: Sequence[str], judge: str) -> list[str]:
+    """Return a caution if labels are a language model's: by an annotator named ``model:NAME``."""
+    models = [name.removeprefix("model:") for name in annotators if name.startswith("model:")]
+    if not models:
+        return []
+    text = f"The labels by {list_first(models, 3)} are a language model's, not a person's"
+    if judge.removeprefix("llm:") in models:
+        text += ", and the judge is the same model: it agrees with itself, and nothing is corrected"
+    return [Note(f"{text}.", "model-labels")]
 
 
 def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:

@@ -42,7 +42,7 @@ _DESIGNS = {
     "uniform": "A uniform random sample.",
     "stratified": "A stratified sample.",
 }
-_FEWEST = 10  # traces whose agreement is told in the sentence
+FEWEST = 10  # traces whose agreement is told in the sentence
 _NOTES = 2  # of a brief table
 _ORDER = ("reviewed", "left-out", "fitted", "judges", "one-task")  # of its notes, before all others
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
@@ -91,10 +91,10 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     many = "the whole set of codes of " if calibration.choice == "many" else ""
     if agreement.observed.value is None:
         yield f"The judge decided no trace that {names} labelled: agreement is not known."
-    elif labels.n < _FEWEST:
+    elif labels.n < FEWEST:
         yield (
             f"The judge decided {labels.n} of the {len(calibration.labelled)} traces that {names}"
-            f" labelled: too few to measure agreement (at least {_FEWEST})."
+            f" labelled: too few to measure agreement (at least {FEWEST})."
         )
     else:
         rate = _write_rate(agreement.observed)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
 from annotator.calibration.agreement import FITTED
+from annotator.calibration.estimates import describe_model_labels
+from annotator.reports.calibration import FEWEST
 from annotator.reports.digits import format_number
 from annotator.reports.formats import latex, markdown
 from annotator.reports.frequency import FrequencyTable
@@ -201,6 +203,7 @@ def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterato
         f"{format_count(n, 'trace')}{where} {_choose_verb(n)} labelled by {names}:"
         f" {_describe_design(labels)}."
     )
+    yield from describe_model_labels(labels.annotators, calibration.judge)
     if len(labels.annotators) > 1:
         yield "Of several labels of a trace, the one by the first of these annotators counts."
     if transferred:
@@ -254,18 +257,21 @@ def _describe_agreement(correction: "Correction", *, in_group: bool) -> Iterator
     run = " of the whole run" if in_group and not transferred else ""
     judge = "calibrated judge" if transferred else "judge"
     decided = f" that the {judge} decided" if calibration.not_decided else ""
-    n = calibration.agreement.observed.n
-    if n:
+    n, of_all = calibration.agreement.observed.n, calibration.agreement_of_all
+    if 0 < n < FEWEST:
+        yield f"{format_count(n, 'label')}{decided}: too few to measure agreement."
+    elif n:
         yield (
             f"On the {format_count(n, 'labelled trace')}{run}{decided}, the"
             f" {judge} and the labels agree{many} in {_write_agreement(calibration.agreement)}."
         )
-    if calibration.agreement_of_all:
+    if of_all and of_all.observed.n >= FEWEST:
         yield (
             f"If labelled traces{run} that the {judge} left open count as disagreements, the"
-            f" {judge} and the labels agree{many} in"
-            f" {_write_agreement(calibration.agreement_of_all)}."
+            f" {judge} and the labels agree{many} in {_write_agreement(of_all)}."
         )
+    elif n < FEWEST:
+        return
     by = "+".join(calibration.cluster_by)
     over = f"{_EFFECTIVE} ({by})" if by else ", for independent traces"
     yield f"Intervals of agreement are Wilson's{over}; those of kappa are mapped from them."
