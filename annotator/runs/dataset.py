@@ -27,7 +27,11 @@ _QUOTE = {
     "end": "int64",
     "match": "string",
 }
-_FINDING = {"code": "string", "rationale": "string", "votes": "int64", "evidence": [_QUOTE]}
+_FINDING = {
+    **{"code": "string", "rationale": "string", "votes": "int64", "evidence": [_QUOTE]},
+    **{"agent": "string", "step": "int64", "shown_agent": "string", "shown_step": "int64"},
+    "steps": "int64",
+}
 _VOTE = {"judge": "string", "sample": "int64", "status": "string", "primary": "string"}
 _VOTE_TEXTS = {"secondary": ["string"], "error": "string", "reason": "string"}
 _TYPES = {

@@ -176,3 +176,13 @@ def test_a_line_has_the_cause_only_if_it_is_known():
     assert alpha.keys() == {"code", "rationale", "evidence", "votes"}
     assert beta.keys() - alpha.keys() == {"agent", "step", "steps"}
     assert Annotation.from_json(line).decisive.agent == "plan"
+
+
+def test_a_data_set_keeps_who_and_when(tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [blamed("t1", "plan", 2, 9, ("code", 8))])
+    [row] = an.open_run(run).to_dataset()
+    where = ("agent", "step", "shown_agent", "shown_step", "steps")
+    assert [[each[name] for name in where] for each in row["findings"]] == [
+        [None] * 5,
+        ["plan", 2, "code", 8, 9],
+    ]
