@@ -231,12 +231,16 @@ def command(
             f", in {sheet.rows} rows: those with rater 1 are yours, the {second} with rater 2 are"
             " for a second person (--rater 2; without one: --double 0)"
         )
-    hidden = "codes and the traces' ids" if draw.blinded else "codes"
+    is_judged = isinstance(source, api.Run)
+    hidden = ["the judge's codes"] * is_judged + ["the traces' ids"] * draw.blinded
+    keep = (
+        f"The sheet hides {' and '.join(hidden)}. {design} has them: keep it from those who label."
+    )
     texts = (
         f"{sheet.traces} of {format_count(size, 'trace')}{split}{tasks} drawn into"
         f" {file}{doubles}.",
         *(count_conditions(source, sheet.design.traces) if isinstance(source, api.Run) else ()),
-        f"The sheet hides the judge's {hidden}. {design} has them: keep it from those who label.",
+        *([keep] if hidden else ()),
     )
     say("\n".join(wrap_line(escape_controls(text), "") for text in texts))
     if not sheet.recorded:
@@ -245,9 +249,10 @@ def command(
             " annotate calibrate the design with --design"
         )
     if sheet.left_out:
-        judged = isinstance(source, api.Run)
-        why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
-        say_notice(f"{sheet.left_out} traces {why} are left out")
+        why = (
+            "without a judgement" if is_judged else "that the rubric is not for or nobody can read"
+        )
+        say_notice(f"left out: {format_count(sheet.left_out, 'trace')} {why}")
     # A sheet names its rubric, not the file.
     rubric = ["--rubric", draw.rubric] if draw.rubric and Path(draw.rubric).is_file() else []
     say_next("label", file, *rubric, purpose="the page to label them with")

@@ -59,7 +59,7 @@ def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
     )
     judged = sum(statuses[status] for status in JUDGED)
     left = " and ".join(f"{statuses[x]} {x}" for x in ("undecided", "failed") if statuses[x])
-    notes = [f"{left} traces are not counted."] if left else []
+    notes = [f"Not counted: {left}."] if left else []
     about = run.id, name, scheme.id, scheme.version, scheme.sha256, run.judge, run.judge_sha256
     return CoOccurrence(*about, scheme.ids, counts, judged, (*run.manifest.limitations, *notes))
 

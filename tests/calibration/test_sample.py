@@ -554,7 +554,7 @@ def test_undecided_traces_are_a_stratum_of_their_own(sample, panel, more, sizes)
     _, design, done = sample(panel, "-n", 20, "--double", 0, *more)
     assert {name: one.size for name, one in design.strata.items()} == sizes
     assert done.out.startswith(f"20 of {sum(sizes.values())} traces drawn into s.jsonl.")
-    assert f"{41 - sum(sizes.values())} traces without a judgement" in done.err
+    assert f"left out: {41 - sum(sizes.values())} trace" in done.err
 
 
 def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, sample, tmp_path, run):

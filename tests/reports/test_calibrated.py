@@ -435,7 +435,7 @@ def test_a_screen_that_found_none_has_no_count(annotate_cli, tmp_path, rubric):
     starts = ("1 alpha", "2 beta", "3 gamma")
     rows = [line.split()[2:] for line in done.splitlines() if line.startswith(starts)]
     assert rows == [["1", "1", "-"], ["1", "1", "-"], ["-", "-", "-"]]
-    assert "1 undecided and 1 failed traces are not counted." in done
+    assert "Not counted: 1 undecided and 1 failed." in done
 
 
 def test_rows_by_the_corrected_share(annotate_cli, calibrate, rubric, run):
