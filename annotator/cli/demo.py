@@ -1,7 +1,7 @@
 """``annotate demo``: the full workflow on runs that come with the tool, with recorded answers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RECORDED = "2026-11-26"
 MODEL, ADDRESS = "frontier", "http://localhost/recorded"  # nothing is sent there
-_READER = "reader_a"  # whose labels correct the table
+_READERS = ("reader_a", "reader_b")  # whose labels correct the shares
 _TOP = 3  # codes whose corrected shares are named
 
 
@@ -58,14 +58,18 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     )
     put_tables(api.count(run), verbose=verbose)
     with TemporaryDirectory() as folder:  # to show the demo is no look at the labels
-        calibration = api.calibrate(
-            run, labels, rubric, annotators=(_READER,), ledger=Path(folder, "looks.jsonl")
-        )
-    say("\n" + wrap_lines(_describe_correction(calibration)))
+        ledger = Path(folder, "looks.jsonl")
+        calibrations = {
+            reader: api.calibrate(run, labels, rubric, annotators=(reader,), ledger=ledger)
+            for reader in _READERS
+        }
+    say("\n" + wrap_lines(_describe_corrections(calibrations)))
     if quiet:
         return
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
     say_next("view", out / rubric, purpose="every finding in its trace")
+    reader = ("--labels", labels, "--annotator", _READERS[0])
+    say_next("calibrate", out / rubric, *reader, purpose="how far the judge agrees with a reader")
     say_next("sample", out / rubric, "-n", 20, purpose="runs to label yourself")
     say_next("demo", "--rubric", other)
     say_next(*("traces/", "--rubric", "symptoms", "--model", "NAME"), purpose="your own runs")
@@ -136,15 +140,20 @@ def write_traces(folder: Path) -> Path:
     return folder
 
 
-def _describe_correction(calibration: "Calibration") -> str:
+def _describe_corrections(calibrations: "Mapping[str, Calibration]") -> str:
+    n = len(calibrations[_READERS[0]].labelled)
+    shares = "; ".join(f"by {name}: {_list_shares(x)}" for name, x in calibrations.items())
+    return (
+        f"Corrected by the labels of {n} runs, given by two other language models that did not see"
+        f" the judge's answers, {shares}."
+    )
+
+
+def _list_shares(calibration: "Calibration") -> str:
     rows = [row for row in calibration.rows if row.corrected.value and row.code != NONE]
     rows.sort(key=lambda row: -(row.corrected.value or 0.0))
-    shares = ", ".join(
+    return ", ".join(
         f"{row.code} {format_percent(row.corrected)} % {format_limits(row.corrected)}"
         + ("" if row.mark == "ok" else f" ({row.mark})")
         for row in rows[:_TOP]
-    )
-    return (
-        f"Corrected by the labels of {len(calibration.labelled)} runs, given by another language"
-        f" model that did not see the judge's answers: {shares}."
     )

@@ -133,7 +133,7 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     elif tops[0].judged:
         rate += f"; {_write_rate(tops[0].judged).partition(' (')[0]} by the judge alone"
     others = f" (not known: {list_first(unknown, 3)})" if unknown else ""
-    yield f"Most common by the labels{others}: {names}, {rate}."
+    yield f"Estimated from the labels, most common{others}: {names}, {rate}."
 
 
 def _list_open(labels: LabelsUsed) -> str:

@@ -139,8 +139,7 @@ def describe_traces(
     if any(alone):
         sizes = " and ".join(f"{n} of {value}" for value, n in zip(values, alone, strict=True) if n)
         yield Note(
-            f"Judged traces without a judged partner are left out of the judge's own shares:"
-            f" {sizes}.",
+            f"Pairs only: judged traces without a judged partner are in no share: {sizes}.",
             "alone",
         )
     if left_out:

@@ -234,7 +234,7 @@ class _Counted:
         yield from describe_shares(counts)
         yield from describe_intervals(counts, shares, "", _ERRORS)
         if self._traces is None and not counts.clusters.named and self._request.cluster:
-            yield _NO_TASKS
+            yield Note(_NO_TASKS, "no-tasks")
         yield from describe_traces(counts)
         yield from self._notes
         yield from describe_part(self._run) if self._run else ()

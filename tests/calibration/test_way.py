@@ -141,7 +141,7 @@ def test_the_commonest_codes_are_named_together(annotate_cli, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, [said(*item) for item in codes.items()])
     write_labels(run / "labels.jsonl", [label(name, rubric, code) for name, code in codes.items()])
     out = " ".join(annotate_cli("calibrate", run).out.split())
-    assert "Most common by the labels: alpha and beta, 50 % of traces each." in out
+    assert "Estimated from the labels, most common: alpha and beta, 50 % of traces each." in out
 
 
 def test_nothing_there_is_overwritten_or_guessed(annotate_cli, tmp_path, run):

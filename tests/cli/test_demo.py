@@ -31,7 +31,7 @@ def test_the_recorded_answers_are_counted(annotate_cli, tmp_path, rubric, judged
     assert f"{judged} of 48 traces judged" in done.out
     assert f"Most common: {top}" in done.out
     assert f"{count}/{judged}" in done.out
-    assert "given by another language model that did not see" in " ".join(done.out.split())
+    assert "given by two other language models that did not see" in " ".join(done.out.split())
     assert f"next: annotate view runs/demo/{rubric} " in done.err
     again = annotate_cli("demo", "--rubric", rubric, "--quiet")  # the run is there
     assert (again.out, again.err) == (done.out, "")

@@ -25,7 +25,7 @@
       row.more.map((cell, n) => h("td.more", h("span.head", one.more[n]), cell))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": `Shares by ${one.title}` }, h("table.counts.sides", h("thead", head), h("tbody", body))),
-      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], `; all on one scale, 0 to ${percent} %. `, one.cells && name(one.cells, 2000)),
+      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by the labels"], `; all on one scale, 0 to ${percent} %. `, one.cells && name(one.cells, 2000)),
     ];
   }
 

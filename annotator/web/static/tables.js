@@ -24,7 +24,7 @@
     return h("section.table", { "aria-label": `Table of ${name(one.title, 400)}` },
       h("h2", name(one.title, 400)), h("p.result", name(one.sentence, 2000)),
       one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
-      plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
+      plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by the labels"]),
       one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
       one.critic.length > 0 && h("details", h("summary", name(one.critic[0], 200)), h("ul", one.critic.slice(1).map((line) => h("li", name(line, 200))))),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
