@@ -41,10 +41,7 @@ from annotator.reports.triage import CodeChange, Triage, TriagedCode
 _QUOTES = 3
 _NOTES = 2  # of a ticket
 _NAMED = 4  # codes in a sentence
-_ABOUT = (
-    *("rubric", "version", "rubric_sha256", "judge", "judge_sha256"),
-    *("judged", "undecided", "failed"),
-)
+_ABOUT = "rubric version rubric_sha256 judge judge_sha256 judged undecided failed".split()
 
 
 def tabulate(result: Triage) -> Table:
@@ -210,11 +207,10 @@ def write_ticket(result: Triage) -> str:
     changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
     parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
     for n, (code, (_, *cells)) in enumerate(zip(result.found, table.rows, strict=True)):
-        values = [f"{x}: {cell}" for x, cell in zip(table.header[1:], cells, strict=True)]
+        pairs = zip(table.header[1:], cells, strict=True)
+        values = (f"{name}: {value}" for name, value in pairs if value != UNDEFINED)
         attribution = _describe_attribution(code).strip()
-        cell = escape(", ".join(x for x in values if not x.endswith(": -"))) + (
-            f", {quote_code(attribution)}" if attribution else ""
-        )
+        cell = escape(", ".join(values)) + (f", {quote_code(attribution)}" if attribution else "")
         parts.append(f"- [ ] **{escape(write_name(code.row))}**: {cell}")
         for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
             texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
