@@ -74,9 +74,9 @@ def command(
         say(result.markdown)
     if not result.counted.judged:
         sys.exit(1)
-    if result.found and format_ == "table" and not out:
+    if result.found_codes and format_ == "table" and not out:
         say_next("view", run, purpose="every finding in its trace")
-        first = result.found[0]
+        first = result.found_codes[0]
         if len(first.findings) >= LEAST_FINDINGS:
             say_next("report", run, "--mechanisms", first.row.code, purpose="how it happens")
         pairs = [("--since", since), ("--rubric", rubric)]

@@ -76,7 +76,7 @@ class Triage:
     comparison: ConditionComparison | None = None
 
     @property
-    def found(self) -> list[TriagedCode]:
+    def found_codes(self) -> list[TriagedCode]:
         """The codes that the run has, as primary or secondary ones; not those that are gone."""
         rows = ((code, code.row) for code in self.codes)
         return [code for code, row in rows if row.count or row.anywhere or find_share(row)]

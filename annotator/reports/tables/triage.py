@@ -41,15 +41,18 @@ from annotator.reports.triage import CodeChange, Triage, TriagedCode
 _QUOTES = 3
 _NOTES = 2  # of a ticket
 _NAMED = 4  # codes in a sentence
-_ABOUT = "rubric version rubric_sha256 judge judge_sha256 judged undecided failed".split()
+_ABOUT = (
+    *("rubric", "version", "rubric_sha256", "judge", "judge_sha256"),
+    *("judged", "undecided", "failed"),
+)
 
 
 def tabulate(result: Triage) -> Table:
     """Return a row for each code that was found; changes and quotes are in lines below."""
-    counted, rows = result.counted, [code.row for code in result.found]
+    counted, rows = result.counted, [code.row for code in result.found_codes]
     columns = {}
     if result.comparison:
-        columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.found]
+        columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.found_codes]
     header, cells = write_rows(rows, counted, columns)
     notes = rank_notes(_list_notes(result), corrected=bool(counted.correction))
     table = Table(
@@ -71,7 +74,7 @@ def tabulate(result: Triage) -> Table:
 
 def _write_lines(result: Triage, *, rationales: bool) -> list[str]:
     changes = [wrap_line(line, "    ") for line in _list_changes(result)]
-    codes = result.found[: result.top]
+    codes = result.found_codes[: result.top]
     quotes = [line for code in codes for line in _show_quotes(code, rationales)]
     return [line for block in (changes, quotes) if block for line in ("", *block)][1:]
 
@@ -89,7 +92,7 @@ def _describe_attribution(code: TriagedCode) -> str:
 
 def write_advice(result: Triage) -> str:
     """Return which code to fix first, in a sentence or two."""
-    counted, codes = result.counted, result.found
+    counted, codes = result.counted, result.found_codes
     if not counted.judged:
         return write_summary(counted)
     if not codes:
@@ -126,7 +129,7 @@ def _list_changes(result: Triage) -> list[str]:
     lines = [f"  {_describe_change(x.row.code, x.change)}" for x in result.codes if x.change]
     if comparable and not lines:
         lines.append("  No code is new or gone, and none is shown to have risen or fallen.")
-    if unknown := [code.row.code for code in result.found if code.row.code not in comparable]:
+    if unknown := [code.row.code for code in result.found_codes if code.row.code not in comparable]:
         lines.append(f"  Not known, as a judge cannot rule them out: {', '.join(unknown)}.")
     if len(compared.judges) > 1:
         lines.append("  The runs have different judges: a change may be the judge's.")
@@ -166,7 +169,7 @@ def _list_quotes(code: TriagedCode) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _list_notes(result: Triage) -> Iterator[str]:
-    codes, counted = result.found, result.counted
+    codes, counted = result.found_codes, result.counted
     compared = result.comparison.notes if result.comparison else ()
     yield from counted.notes
     for note in compared:
@@ -201,12 +204,12 @@ def _describe_code(code: TriagedCode, result: Triage) -> dict[str, Any]:
 def write_ticket(result: Triage) -> str:
     """Return a ticket in Markdown. Texts of traces and judges are code in it."""
     table = tabulate(result)
-    named = [write_name(x.row) for x in result.found if x.row.count or find_share(x.row)]
+    named = [write_name(x.row) for x in result.found_codes if x.row.count or find_share(x.row)]
     first = f"Fix {escape(named[0])} first" if named else "Nothing to fix"
     about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
     changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
     parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
-    for n, (code, (_, *cells)) in enumerate(zip(result.found, table.rows, strict=True)):
+    for n, (code, (_, *cells)) in enumerate(zip(result.found_codes, table.rows, strict=True)):
         pairs = zip(table.header[1:], cells, strict=True)
         values = (f"{name}: {value}" for name, value in pairs if value != UNDEFINED)
         attribution = _describe_attribution(code).strip()
