@@ -26,7 +26,7 @@ _GROUPS = {
     },
     "Read": {
         "report": "Print the frequency tables of finished runs.",
-        "triage": "Print which failure to mend first, with quotes.",
+        "triage": "Print which failure to fix first, with quotes.",
         "view": "Read runs in the browser: tables, traces, every finding.",
         "compare": "Compare runs, or groups of traces: differences, tests.",
         "gate": "Say whether a new version of a system fails more.",

@@ -73,7 +73,7 @@ _GOES_WITH = {
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
     "--methods": _CORRECTED,
     "--mechanisms": _MECHANISMS,
-    "--where": frozenset(("--out", "--cluster", "--no-calibration")),
+    "--where": frozenset(("--out", "--cluster")),
     "--co-occurrence": frozenset(("--out", "--no-calibration")),
     "--of-labelled": _SHARES | _PEOPLE | _ROWS,
     "--labels": _SHARES | _PEOPLE | _ROWS | {"--of-labelled"},

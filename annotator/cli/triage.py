@@ -44,7 +44,7 @@ def command(
     verbose: bool,
     **options: Any,
 ) -> None:
-    """Print which failure of RUN to mend first, with quotes.
+    """Print which failure of RUN to fix first, with quotes.
 
     The order is by the lower limit of each share's interval: a code that is common beyond doubt
     comes first. --format md writes a ticket.
@@ -74,9 +74,9 @@ def command(
         say(result.markdown)
     if not result.counted.judged:
         sys.exit(1)
-    if result.codes and format_ == "table" and not out:
+    if result.found_codes and format_ == "table" and not out:
         say_next("view", run, purpose="every finding in its trace")
-        first = result.codes[0]
+        first = result.found_codes[0]
         if len(first.findings) >= LEAST_FINDINGS:
             say_next("report", run, "--mechanisms", first.row.code, purpose="how it happens")
         pairs = [("--since", since), ("--rubric", rubric)]

@@ -163,8 +163,8 @@ def _describe_open(sides: Mapping[str, Sequence[JudgedTrace]]) -> list[Note]:
         for value, side in sides.items()
     }
     texts = [
-        f"{side}: {undecided} undecided and {failed} failed traces are in none of the judge's own"
-        " shares."
+        f"{side}: {undecided} undecided and {format_count(failed, 'failed trace')} are in none of"
+        " the judge's own shares."
         for side, (undecided, failed) in counts.items()
         if undecided or failed
     ]

@@ -1,4 +1,4 @@
-"""The codes of a run in the order in which a mend would be worth most, with quotes."""
+"""The codes of a run in the order in which a fix would be worth most, with quotes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -44,8 +44,8 @@ class TracedFinding:
 
 @dataclass(frozen=True, slots=True)
 class TriagedCode:
-    """A code with its counts. ``findings``: counted ones first, each task once before any twice.
-    ``change``: None if none is shown, or if it cannot be known.
+    """A code with its counts. ``findings``: counted ones first, of them each task once before any
+    twice. ``change``: None if none is shown, or if it cannot be known.
     """
 
     row: Row
@@ -60,12 +60,10 @@ class TriagedCode:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """The codes that were found in a run: by the lower limit of their shares, the corrected ones if
-    there is a calibration; then those without a share, by their counts.
+    """The codes of a run, and of the earlier run ``since``: by the lower limit of their shares, the
+    corrected ones if there is a calibration; then those without a share, by their counts.
 
     Attributes:
-        all_failed: whether every judged run failed.
-        gone: codes that only the earlier run, ``since``, has.
         comparison: both runs, by the judge's own shares.
         top: the number of codes that are shown with quotes.
     """
@@ -74,10 +72,14 @@ class Triage:
     counted: FrequencyTable
     codes: tuple[TriagedCode, ...]
     top: int
-    all_failed: bool
     since: str = ""
-    gone: tuple[TriagedCode, ...] = ()
     comparison: ConditionComparison | None = None
+
+    @property
+    def found_codes(self) -> list[TriagedCode]:
+        """The codes that the run has, as primary or secondary ones; not those that are gone."""
+        rows = ((code, code.row) for code in self.codes)
+        return [code for code, row in rows if row.count or row.anywhere or find_share(row)]
 
     @property
     def tables(self) -> list[Table]:
@@ -108,10 +110,8 @@ def triage(
     scheme = run.scheme(rubric or next(iter(run.schemes)))
     counted = _count(run, scheme.id, calibrations, cluster)
     findings = defaultdict[str, list[TracedFinding]](list)
-    outcomes = set[object]()
     for annotation in run.annotations(scheme.id):
         if annotation.status in JUDGED:
-            outcomes.add(annotation.attributes.get("passed"))
             labels = scheme.labels_of(annotation)
             task = find_cluster(annotation.attributes, counted.counts.cluster_by)
             for each in annotation.findings:
@@ -125,14 +125,11 @@ def triage(
         compared = {row.code: row for row in comparison.rows}
         before = {row.code: row for row in _count(since, scheme.id, None, cluster).rows}
         changes = {x.code: _find_change(x, before[x.code], compared.get(x.code)) for x in rows}
-    codes = [
+    codes = tuple(
         TriagedCode(row, _arrange(findings[row.code]), changes.get(row.code))
         for row in sorted(rows, key=_rank)
-    ]
-    ranked = tuple(code for code in codes if code.row.count or find_share(code.row))
-    gone = tuple(code for code in codes if code not in ranked and code.change)
-    about = str(run), counted, ranked, top, outcomes == {False}
-    return Triage(*about, str(since or ""), gone, comparison)
+    )
+    return Triage(str(run), counted, codes, top, str(since or ""), comparison)
 
 
 def _count(
@@ -143,17 +140,17 @@ def _count(
 
 
 def _rank(row: Row) -> tuple[bool, float, float, int]:
-    """Return a sort key: the lower limit of the share, the share, and the count."""
+    """Return a sort key: the lower limit of the share, the share, and the count (or in all)."""
     value, (low, _) = find_share(row), find_limits(get_share(row)) or (0.0, 1.0)
-    return value is None, -low if value else 0.0, -(value or 0.0), -(row.count or 0)
+    return value is None, -low if value else 0.0, -(value or 0.0), -(row.count or row.anywhere or 0)
 
 
 def _arrange(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     turns = Counter[str]()  # of each task
-    order: list[tuple[int, int, TracedFinding]] = []
+    order: list[tuple[bool, int, int, TracedFinding]] = []
     for each in sorted(findings, key=lambda x: (not x.counted, x.trace_id)):
         task = each.task or each.trace_id
-        order.append((turns[task], len(order), each))
+        order.append((not each.counted, turns[task], len(order), each))
         turns[task] += 1
     return tuple(each for *_, each in sorted(order))
 

@@ -21,8 +21,9 @@ _MOST_ROWS = 20
 _LONGEST_NAME = 44
 # Rows that name no location.
 _NO_AGENT, _NOT_SHOWN = "no agent quoted", "no later message quoted"
+_NOT_RECORDED = "not recorded (older version)"
 _NO_LENGTH, _NO_FINDING = "length of the run not known", "no failure found"
-_APART = (_NO_AGENT, _NOT_SHOWN, _NO_LENGTH, _NO_FINDING)
+_APART = (_NO_AGENT, _NOT_SHOWN, _NOT_RECORDED, _NO_LENGTH, _NO_FINDING)
 _THIRDS = ("first third", "middle third", "last third")
 _NOTES = {
     "agent": "A judge is often wrong about the step, and less often about the agent.",
@@ -43,7 +44,9 @@ def _find_agent(finding: Finding) -> str:
 def _find_pair(finding: Finding) -> str:
     if finding.agent is None:
         return _NO_AGENT
-    return f"{finding.agent} -> {finding.shown_agent}" if finding.shown_agent else _NOT_SHOWN
+    if finding.shown_agent:
+        return f"{finding.agent} -> {finding.shown_agent}"
+    return _NOT_RECORDED if finding.steps is None else _NOT_SHOWN
 
 
 def _find_third(finding: Finding) -> str:
@@ -96,10 +99,11 @@ def count_causes(*runs: Run, cluster: tuple[str, ...]) -> tuple[list[Causes], li
     """Count where failures were caused and where they show, in each run and rubric.
 
     Returns:
-        The counts of each run and rubric with attribution, and a line for each one without.
+        The counts of each run and rubric with attribution or without any finding, and a line for
+        each other one.
 
     Raises:
-        AnnotatorError: no finding names an agent.
+        AnnotatorError: there are findings, and none names an agent; or no trace was judged.
     """
     counted, left = [], []
     for run, name in zip(runs, name_runs(runs), strict=True):
@@ -109,16 +113,17 @@ def count_causes(*runs: Run, cluster: tuple[str, ...]) -> tuple[list[Causes], li
         for annotation in run.annotations():
             by_rubric[annotation.rubric].add(annotation)
         for causes in by_rubric.values():
-            if causes.with_agent:
+            judged = any(causes.statuses[status] for status in JUDGED)
+            if causes.with_agent or (judged and not causes.findings):
                 counted.append(causes)
-            else:
-                findings = format_count(causes.findings, "finding")
-                left.append(f"{causes.scheme.id} ({name}): none of {findings} names an agent")
+                continue
+            reason = "no trace was judged"
+            if causes.findings:
+                reason = f"none of {format_count(causes.findings, 'finding')} names an agent: only"
+                reason += " rubrics with 'attribution: true' ask, such as who_and_when and agentrx"
+            left.append(f"{causes.scheme.id} ({name}): {reason}")
     if not counted:
-        raise AnnotatorError(
-            f"{'; '.join(left)}. Only rubrics with 'attribution: true' ask who and when, such as"
-            " who_and_when and agentrx"
-        )
+        raise AnnotatorError("; ".join(left))
     return counted, left
 
 
@@ -136,10 +141,13 @@ def _make_table(causes: Causes, table: str) -> Table:
         named = [*_THIRDS]
     shares = {location: compute_share(counts, location) for location in (*named, *apart)}
     names = cut_names([sanitize_line(location, 200) for location in named], _LONGEST_NAME)
-    rows = [(name, shares[location]) for name, location in zip(names, named, strict=True)]
+    rows: list[tuple[str, int, Interval | None]] = [
+        (name, totals[location], shares[location])
+        for name, location in zip(names, named, strict=True)
+    ]
     if rest := named[_MOST_ROWS:]:
-        rows[_MOST_ROWS:] = [(f"others ({len(rest)})", _sum_shares(counts, rest))]
-    rows += [(location, shares[location]) for location in apart]
+        rows[_MOST_ROWS:] = [(f"others ({len(rest)})", sum(totals[x] for x in rest), None)]
+    rows += [(location, totals[location], shares[location]) for location in apart]
     about = {
         **{"run": run.id, "rubric": scheme.id, "rubric_sha256": scheme.sha256},
         **{"judge": run.judge, "judge_sha256": run.judge_sha256, "table": table},
@@ -157,10 +165,10 @@ def _make_table(causes: Causes, table: str) -> Table:
         title=f"{heading} {name_judge(run.judge, run.judge_sha256)}  {sanitize_line(causes.name)}",
         header=(_TABLES[table][0], "traces", "%", "95 % interval"),
         rows=[
-            (name, f"{share.k}/{share.n}", format_percent(share), format_limits(share))
-            for name, share in rows
+            (name, f"{count}/{totals[None]}", format_percent(share), format_limits(share))
+            for name, count, share in rows
         ],
-        bars=[find_bar(share) for _, share in rows],
+        bars=[find_bar(share) for *_, share in rows],
         below=len(apart),
         notes=notes,
         name=f"{scheme.id}-where-{table}",
@@ -178,18 +186,10 @@ def _make_table(causes: Causes, table: str) -> Table:
     return replace(full, brief=replace(full, title=title, notes=brief[table]))
 
 
-def _sum_shares(counts: ClusterCounts, locations: Sequence[str]) -> Interval:
-    """Return the share of the traces with any of several locations; a trace has one location."""
-    merged = ClusterCounts()
-    for task, each in (*counts.in_cluster.items(), (None, counts.alone)):
-        having = sum(each[location] for location in locations)
-        for n in range(each[None]):
-            merged.add(task, ["any"] if n < having else [])
-    return compute_share(merged, "any")
-
-
 def _write_summary(causes: Causes) -> str:
     judged = sum(causes.statuses[status] for status in JUDGED)
+    if not causes.findings:
+        return f"No failure was found in {format_count(judged, 'judged trace')}."
     text = f"In {causes.with_agent} of {format_count(judged, 'judged trace')} the decisive finding"
     text += " names the agent and the step that caused the failure."
     if causes.delays:

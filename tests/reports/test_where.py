@@ -51,28 +51,30 @@ def test_every_judged_trace_is_in_one_row_of_each_table(report):
         said("t6", status="undecided"),
         said("t7", status="failed"),
         said("t8", status="skipped"),
+        blamed("t9", "code", 1, None),  # older still: it does not tell where a failure shows
     )
     assert tables == {
         "agent": {
-            "plan": (2, 5),
-            "code": (1, 5),
-            "no agent quoted": (1, 5),
-            "no failure found": (1, 5),
+            "plan": (2, 6),
+            "code": (2, 6),
+            "no agent quoted": (1, 6),
+            "no failure found": (1, 6),
         },
         "pair": {
-            "code -> plan": (1, 5),
-            "plan -> code": (1, 5),
-            "no agent quoted": (1, 5),
-            "no later message quoted": (1, 5),
-            "no failure found": (1, 5),
+            "code -> plan": (1, 6),
+            "plan -> code": (1, 6),
+            "no agent quoted": (1, 6),
+            "no later message quoted": (1, 6),
+            "not recorded (older version)": (1, 6),
+            "no failure found": (1, 6),
         },
         "third": {
-            "first third": (1, 5),
-            "middle third": (0, 5),
-            "last third": (1, 5),
-            "no agent quoted": (1, 5),
-            "length of the run not known": (1, 5),
-            "no failure found": (1, 5),
+            "first third": (1, 6),
+            "middle third": (0, 6),
+            "last third": (1, 6),
+            "no agent quoted": (1, 6),
+            "length of the run not known": (2, 6),
+            "no failure found": (1, 6),
         },
     }
 
@@ -138,7 +140,7 @@ def test_the_rest_of_many_agents_is_summed(annotate_cli, report, tmp_path):
     rows = [line.split() for line in text.splitlines() if "/26" in line]
     assert [row[0] for row in rows] == [*(f"agent{n:02}" for n in range(20)), "others"]
     assert [row[1] for row in rows[:2]] == ["2/26", "1/26"]
-    assert rows[-1][1:3] == ["(5)", "5/26"]
+    assert rows[-1][1:] == ["(5)", "5/26", "-", "-"]
 
 
 def test_names_of_agents_cannot_break_the_table(annotate_cli, tmp_path, rubric):
@@ -165,6 +167,15 @@ def test_a_rubric_without_attribution_is_refused_or_left_out(annotate_cli, tmp_p
     assert "slips (both): none of 1 finding names an agent" in done.err
     with pytest.raises(an.AnnotatorError, match="given twice"):
         an.count_causes(an.open_run(both), an.open_run(both))
+    clean = [said("t1"), said("t2")]  # nothing to attribute: the rubric may ask or not
+    done = annotate_cli("report", make_run(tmp_path / "clean", rubric, clean), "--where")
+    assert done.code == 0, done.err
+    assert "No failure was found in 2 judged traces." in done.out
+    assert " ".join(done.out.split()).count("no failure found 2/2 100.0 [34.2, 100.0]") == 3
+    failed = make_run(tmp_path / "failed", rubric, [said("t1", status="failed")])
+    done = annotate_cli("report", failed, "--where")
+    assert (done.code, done.out) == (2, "")
+    assert "faults (failed): no trace was judged" in done.err
     done = annotate_cli("report", both, "--where", "--by", "task")
     assert (done.code, done.out) == (2, "")
     assert "--where goes with" in done.err

@@ -26,7 +26,7 @@ from annotator.reports.digits import (
 from annotator.reports.formats.markdown import escape, quote_code
 from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Table
-from annotator.reports.tables import comparison, frequency
+from annotator.reports.tables import frequency
 from annotator.reports.tables.brief import (
     WIDTH,
     find_share,
@@ -41,24 +41,26 @@ from annotator.reports.triage import CodeChange, Triage, TriagedCode
 _QUOTES = 3
 _NOTES = 2  # of a ticket
 _NAMED = 4  # codes in a sentence
+_ABOUT = (
+    *("rubric", "version", "rubric_sha256", "judge", "judge_sha256"),
+    *("judged", "undecided", "failed"),
+)
 
 
 def tabulate(result: Triage) -> Table:
-    """Return a row for each code; changes and quotes are in lines below."""
-    counted, rows = result.counted, [code.row for code in result.codes]
+    """Return a row for each code that was found; changes and quotes are in lines below."""
+    counted, rows = result.counted, [code.row for code in result.found_codes]
     columns = {}
     if result.comparison:
-        columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.codes]
+        columns["change"] = [x.change.kind if x.change else UNDEFINED for x in result.found_codes]
     header, cells = write_rows(rows, counted, columns)
     notes = rank_notes(_list_notes(result), corrected=bool(counted.correction))
-    changes = [wrap_line(line, "    ") for line in _list_changes(result)]
-    quotes = [line for code in result.codes[: result.top] for line in _show_quotes(code)]
     table = Table(
         title=f"{write_title(counted)}\n\n{wrap_lines(write_advice(result))}",
         header=header,
         rows=cells,
         notes=notes,
-        lines=[line for block in (changes, quotes) if block for line in ("", *block)][1:],
+        lines=_write_lines(result, rationales=True),
         instead=["", *(notes if counted.judged else frequency.explain_unjudged(counted))]
         if not rows
         else (),
@@ -66,7 +68,15 @@ def tabulate(result: Triage) -> Table:
         bars=[find_bar(get_share(row)) for row in rows],
         document=_make_document(result),
     )
-    return replace(table, brief=replace(table, notes=select_notes(notes)))
+    lines = _write_lines(result, rationales=False)
+    return replace(table, brief=replace(table, notes=select_notes(notes), lines=lines))
+
+
+def _write_lines(result: Triage, *, rationales: bool) -> list[str]:
+    changes = [wrap_line(line, "    ") for line in _list_changes(result)]
+    codes = result.found_codes[: result.top]
+    quotes = [line for code in codes for line in _show_quotes(code, rationales)]
+    return [line for block in (changes, quotes) if block for line in ("", *block)][1:]
 
 
 def _describe_attribution(code: TriagedCode) -> str:
@@ -81,27 +91,26 @@ def _describe_attribution(code: TriagedCode) -> str:
 
 
 def write_advice(result: Triage) -> str:
-    """Return which code to mend first, in a sentence or two."""
-    counted, codes = result.counted, result.codes
+    """Return which code to fix first, in a sentence or two."""
+    counted, codes = result.counted, result.found_codes
     if not counted.judged:
         return write_summary(counted)
     if not codes:
-        return f"No code was found in {format_count(counted.judged, 'judged run')}."
-    runs = "failed runs" if result.all_failed else "judged runs"
+        return f"No code was found in {format_count(counted.judged, 'judged trace')}."
     first = codes[0].row
     value, share = find_share(first), get_share(first)
     if not value:
-        names = [f"{write_name(code.row)} in {code.row.count}" for code in codes]
-        total = format_count(counted.n + counted.undecided + counted.failed, "run")
+        names = [f"{write_name(code.row)} in {code.row.count}" for code in codes if code.row.count]
+        total = format_count(counted.n + counted.undecided + counted.failed, "trace")
         return (
             f"Found in {total}: {list_first(names, _NAMED)}. The order is by count, because no code"
             " has a share above 0."
         )
     ends = find_limits(share)
-    size = f"{first.count} of {counted.n} {runs}"
+    size = f"{first.count} of {format_count(counted.n, 'judged trace')}"
     if counted.correction:
         labels = format_count(counted.correction.labels, "label")
-        size = f"{format_percent(share)} % of {runs} as corrected by {labels}"
+        size = f"{format_percent(share)} % of traces, corrected by {labels}"
     limit = f" (at least {format_number(100 * ends[0], 1)} % by the interval)" if ends else ""
     near = [
         write_name(x.row)
@@ -109,19 +118,18 @@ def write_advice(result: Triage) -> str:
         if (find_limits(get_share(x.row)) or (0, 0))[1] >= value
     ]
     perhaps = f" Perhaps as common, by the intervals: {list_first(near, _NAMED)}." if near else ""
-    return f"Mend {write_name(first)} first: {size}{limit}.{perhaps}"
+    return f"Fix {write_name(first)} first: {size}{limit}.{perhaps}"
 
 
 def _list_changes(result: Triage) -> list[str]:
     """Return what changed since the earlier run, a line each; [] without one."""
     if not (compared := result.comparison):
         return []
-    every = (*result.codes, *result.gone)
     comparable = [row.code for row in compared.rows]
-    lines = [f"  {_describe_change(x.row.code, x.change)}" for x in every if x.change]
+    lines = [f"  {_describe_change(x.row.code, x.change)}" for x in result.codes if x.change]
     if comparable and not lines:
         lines.append("  No code is new or gone, and none is shown to have risen or fallen.")
-    if unknown := [code.row.code for code in result.codes if code.row.code not in comparable]:
+    if unknown := [code.row.code for code in result.found_codes if code.row.code not in comparable]:
         lines.append(f"  Not known, as a judge cannot rule them out: {', '.join(unknown)}.")
     if len(compared.judges) > 1:
         lines.append("  The runs have different judges: a change may be the judge's.")
@@ -142,13 +150,13 @@ def _describe_change(code: str, change: CodeChange) -> str:
     return text
 
 
-def _show_quotes(code: TriagedCode) -> Iterator[str]:
+def _show_quotes(code: TriagedCode, rationales: bool) -> Iterator[str]:
     yield f"{write_name(code.row)}{_describe_attribution(code)}"
     for trace, source, quote, rationale in _list_quotes(code):
-        gap = "  " if measure(trace + source) <= WIDTH - 4 else "\n    "
-        yield f"  {trace}{gap}{source}"
-        yield f'    "{sanitize_line(quote, WIDTH - 6)}"'
-        if rationale:
+        text = f'"{sanitize_line(quote, WIDTH - 8 - measure(source))}"  {source}'
+        gap = "  " if measure(trace + text) <= WIDTH - 4 else "\n    "
+        yield from f"  {trace}{gap}{text}".split("\n")
+        if rationales and rationale:
             yield f"    {sanitize_line(rationale, WIDTH - 4)}"
 
 
@@ -161,7 +169,7 @@ def _list_quotes(code: TriagedCode) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _list_notes(result: Triage) -> Iterator[str]:
-    codes, counted = result.codes, result.counted
+    codes, counted = result.found_codes, result.counted
     compared = result.comparison.notes if result.comparison else ()
     yield from counted.notes
     for note in compared:
@@ -173,17 +181,13 @@ def _list_notes(result: Triage) -> Iterator[str]:
 
 
 def _make_document(result: Triage) -> dict[str, Any]:
-    [counted] = frequency.tabulate([result.counted])
-    compared = comparison.tabulate([result.comparison]) if result.comparison else []
     return {
         "run": result.run,
+        **{name: getattr(result.counted, name) for name in _ABOUT},
         "summary": write_advice(result),
         "since": result.since or None,
         "codes": [_describe_code(code, result) for code in result.codes],
-        "gone": [_describe_code(code, result) for code in result.gone],
         "notes": list(_list_notes(result)),
-        "counts": counted.document,
-        "comparison": compared[0].document if compared else None,
     }
 
 
@@ -200,18 +204,16 @@ def _describe_code(code: TriagedCode, result: Triage) -> dict[str, Any]:
 def write_ticket(result: Triage) -> str:
     """Return a ticket in Markdown. Texts of traces and judges are code in it."""
     table = tabulate(result)
-    first = (
-        f"Mend {escape(write_name(result.codes[0].row))} first"
-        if result.codes
-        else "Nothing to mend"
-    )
+    named = [write_name(x.row) for x in result.found_codes if x.row.count or find_share(x.row)]
+    first = f"Fix {escape(named[0])} first" if named else "Nothing to fix"
     about = f"Run {quote_code(result.run)}, {escape(write_title(result.counted))}."
     changes = [f"- {quote_code(line)}" for line in _list_changes(result)]
     parts = [f"# {first}", f"{escape(write_advice(result))} {about}", "\n".join(changes)]
-    for n, (code, (_, *cells)) in enumerate(zip(result.codes, table.rows, strict=True)):
-        named = (f"{cell} {x}" for x, cell in zip(table.header[1:], cells, strict=True))
+    for n, (code, (_, *cells)) in enumerate(zip(result.found_codes, table.rows, strict=True)):
+        pairs = zip(table.header[1:], cells, strict=True)
+        values = (f"{name}: {value}" for name, value in pairs if value != UNDEFINED)
         attribution = _describe_attribution(code).strip()
-        cell = escape(", ".join(named)) + (f", {quote_code(attribution)}" if attribution else "")
+        cell = escape(", ".join(values)) + (f", {quote_code(attribution)}" if attribution else "")
         parts.append(f"- [ ] **{escape(write_name(code.row))}**: {cell}")
         for trace, source, quote, rationale in _list_quotes(code) if n < result.top else ():
             texts = [quote_code(quote), f"{quote_code(trace)}, {quote_code(source)}"]
