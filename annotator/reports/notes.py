@@ -36,11 +36,11 @@ _UNDECIDED = {
 _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtful
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = """
-    part model-labels no-tasks missing transferred no-condition alone rejected-most
-    no-shares uncorrected-all found-none spoke-anyway outcome-unknown other-setting conflicts-missed undefined
-    uncounted nothing-to-merge read-in-part no-rule few-labels sums sampling one-task undecided bounds
-    few-tasks sizes rare observed no-channel-value unmerged no-channel independent tasks
-    corrected rejected-all
+    part model-labels no-tasks missing transferred no-condition alone rejected-most no-shares
+    uncorrected-all found-none spoke-anyway outcome-unknown other-setting conflicts-missed
+    undefined uncounted nothing-to-merge read-in-part no-rule few-labels sums sampling one-task
+    undecided bounds few-tasks sizes rare observed no-channel-value unmerged no-channel
+    independent tasks corrected rejected-all
 """
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
 
