@@ -139,10 +139,9 @@ class _Tools:
             for finding in annotation.findings
             if finding.code == code and annotation.status in JUDGED
         ]
-        shown = findings[:limit]
         counts = Counter(finding["rubric"] for finding in findings)
-        head = {"code": code, "findings": counts, "shown": len(shown)}
-        return _DATA + "\n".join(map(dump_json, [head, *shown]))
+        head = {"code": code, "findings": counts, "shown": min(limit, len(findings))}
+        return _DATA + "\n".join(map(dump_json, [head, *findings[:limit]]))
 
     def read_trace(self, traces: str, trace_id: str, offset: int = 0) -> str:
         """Print the text of a trace in pages: messages, patches, outcome, steps. ``traces`` is the
@@ -225,9 +224,9 @@ class _Tools:
 
     def _open(self, run: str) -> api.Run:
         folder = self._locate(run)
-        for place in (folder, *folder.glob("shards/*")):
+        for each in (folder, *folder.glob("shards/*")):
             for name in ("run.json", "annotations.jsonl", "calibration.json"):
-                self._locate(str(place / name))  # it may be a link to elsewhere
+                self._locate(str(each / name))  # it may be a link to elsewhere
         return api.open_run(folder)
 
     def _load_rubric(self, name: str) -> Rubric:

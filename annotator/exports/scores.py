@@ -175,10 +175,10 @@ def _check_ids(run: Run, attribute: str | None) -> None:
         name, tool_id = sanitize_line(annotation.trace_id, 100), _find_id(annotation, attribute)
         if not tool_id:
             reason = f"has no attribute {attribute!r}" if attribute else "has no id of another tool"
-            known = list_first(sorted(annotation.attributes), 12) or "none"
+            names = list_first(sorted(annotation.attributes), 12) or "none"
             raise AnnotatorError(
                 f"{run}: {name!r} {reason}. Name the attribute with the trace's id there:"
-                f" --id-attribute NAME. Here are {known}; trace_id is the id in this run"
+                f" --id-attribute NAME. Here are {names}; trace_id is the id in this run"
             )
         if other := traces.get((annotation.rubric, tool_id)):
             raise AnnotatorError(

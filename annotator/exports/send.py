@@ -74,8 +74,8 @@ def send_requests(file: Path, target: Target, url: str, key_env: str | None = No
                     else:
                         log.append(_stamp(url, record) + b"\n")
                         sent.accepted += 1
-                none = not (sent.accepted or sent.before)
-                if none and len({trace for _, trace, _ in sent.refused}) >= _HOPELESS:
+                rejects_all = not (sent.accepted or sent.before)
+                if rejects_all and len({trace for _, trace, _ in sent.refused}) >= _HOPELESS:
                     raise AnnotatorError(
                         f"{hide_url_secrets(url)} refused the first {len(sent.refused)} scores:"
                         f" {sent.refused[0][2]}. Are the address and the traces' ids right?"
