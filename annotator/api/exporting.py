@@ -63,7 +63,7 @@ def export(
         rubric: for ``labelstudio``; default: the run's.
         sheet: for ``labelstudio``: a sheet of ``annotate sample``; default: all judged traces.
         rater: of a sheet: the rows for the first or the second person.
-        on_notice: is called with why a calibration is not used.
+        on_notice: is called with why a calibration is not used, or that a card is kept.
 
     Raises:
         AnnotatorError: a trace has no id in the tool, is gone, or the server refuses.
@@ -100,4 +100,6 @@ def export(
     calibration = files or None
     tables = render(count(run, calibration=calibration), "md")
     methods = render_methods(describe_methods(run, calibration=calibration), "md")
-    return Export(path, write_folder(run, path, tables, methods, next(iter(files), None)))
+    notify = on_notice or (lambda _: None)
+    calibrated = next(iter(files), None)
+    return Export(path, write_folder(run, path, tables, methods, calibrated, notify))

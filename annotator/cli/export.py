@@ -72,6 +72,8 @@ def command(run: Path, to: Any, out: Path | None, **options: Any) -> None:
         _say_sent(result.sent)
     elif to in SCORE_TARGETS:
         arguments = [str(run), "--to", to, *(("--out", str(out)) if out else ())]
+        if attribute := values.get("id_attribute"):
+            arguments += ["--id-attribute", attribute]
         say_next("export", *arguments, "--url", "URL", purpose="sends them")
     if to == "labelstudio":
         page = escape_controls(name_place(result.path.with_suffix(".xml")))

@@ -1,6 +1,7 @@
 """``annotate mcp``: runs, findings and traces for a coding agent, by the Model Context Protocol."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import wraps
@@ -97,8 +98,12 @@ class _Tools:
 
     def list_runs(self, folder: str = ".") -> str:
         """List the runs below a folder: path, rubrics, judge, number of traces by status."""
-        files = sorted(self._locate(folder).rglob("run.json"))
-        lines = [repr(api.open_run(file.parent)) for file in files]
+        lines = []
+        for file in sorted(self._locate(folder).rglob("run.json")):
+            try:
+                lines.append(repr(self._open(str(file.parent))))
+            except (AnnotatorError, OSError) as error:
+                lines.append(str(error))
         return "\n".join(lines) or f"no run below {folder}"
 
     def count_codes(self, run: str) -> str:
@@ -113,8 +118,11 @@ class _Tools:
 
     def list_findings(self, run: str, code: str, limit: int = 20) -> str:
         """List the findings of a code as JSON lines: trace, rationale, quotes and their sources.
-        The first line says how many there are.
+        The first line says how many there are in the counted traces, by rubric.
         """
+        from annotator.reports.counts import JUDGED
+
+        _check_number("limit", limit)
         opened = self._open(run)
         codes = {each: None for scheme in opened.schemes.values() for each in scheme.ids}
         if code not in codes:
@@ -129,15 +137,17 @@ class _Tools:
             }
             for annotation in opened.annotations()
             for finding in annotation.findings
-            if finding.code == code
+            if finding.code == code and annotation.status in JUDGED
         ]
-        head = {"code": code, "findings": len(findings), "shown": min(limit, len(findings))}
-        return _DATA + "\n".join(map(dump_json, [head, *findings[: max(limit, 0)]]))
+        counts = Counter(finding["rubric"] for finding in findings)
+        head = {"code": code, "findings": counts, "shown": min(limit, len(findings))}
+        return _DATA + "\n".join(map(dump_json, [head, *findings[:limit]]))
 
     def read_trace(self, traces: str, trace_id: str, offset: int = 0) -> str:
-        """Print the text of a trace in pages: messages, patches and outcome. ``traces`` is the
+        """Print the text of a trace in pages: messages, patches, outcome, steps. ``traces`` is the
         folder or file that has it. The first line gives the ``offset`` of the next page.
         """
+        _check_number("offset", offset)
         loaded = load_traces(self._locate(traces))
         trace = next((trace for trace in loaded if trace.id == trace_id), None)
         if trace is None:
@@ -205,17 +215,28 @@ class _Tools:
 
     def _locate(self, path: str) -> Path:
         """Return the path below the root. Raises :class:`AnnotatorError` if it is elsewhere."""
+        if "\0" in path:
+            raise AnnotatorError(f"{path!r}: no path has the character NUL")
         located = Path(os.path.realpath(self.root / path))
         if not located.is_relative_to(self.root):
             raise AnnotatorError(f"{path}: not below {self.root}, the root of this server")
         return located
 
     def _open(self, run: str) -> api.Run:
-        return api.open_run(self._locate(run))
+        folder = self._locate(run)
+        for each in (folder, *folder.glob("shards/*")):
+            for name in ("run.json", "annotations.jsonl", "calibration.json"):
+                self._locate(str(each / name))  # it may be a link to elsewhere
+        return api.open_run(folder)
 
     def _load_rubric(self, name: str) -> Rubric:
         built_in = {path.stem for path in list_built_in()}
         return load_rubric(name if name in built_in else str(self._locate(name)))
+
+
+def _check_number(name: str, number: int) -> None:
+    if number < 0:
+        raise AnnotatorError(f"{name} {number}: expected 0 or more")
 
 
 def _describe(calibration: "Calibration") -> str:
@@ -238,8 +259,8 @@ def _describe(calibration: "Calibration") -> str:
 
 
 def _render(trace: Trace) -> str:
-    """Return the messages, patches and outcome of a trace, each below its name."""
+    """Return the messages, patches, outcome and steps of a trace, each below its name."""
     return "\n".join(
         f"[[{source.id}{f' from {source.agent}' if source.agent else ''}]]\n{source.text}"
-        for source in trace.sources(steps=False)
+        for source in trace.sources()
     )

@@ -6,12 +6,14 @@ set card, tables and the calibration.
 # "configs" in the YAML at the top of README.md names the files with rows.
 
 import hashlib
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
-from annotator.base.files import replace_folder, write_file
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import NewFile, explain_errors, write_file
+from annotator.base.remote import refuse_url
 from annotator.reports.formats import markdown
 from annotator.rubrics import list_built_in, load_rubric
 from annotator.runs.dataset import build_dataset
@@ -25,16 +27,23 @@ _LICENSE = (
 
 
 def write_folder(
-    run: Run, folder: Path, tables: str, methods: str, calibration: Path | None
+    run: Run,
+    folder: Path,
+    tables: str,
+    methods: str,
+    calibration: Path | None,
+    on_notice: Callable[[str], None],
 ) -> int:
-    """Write the folder, which may replace an earlier one; return the number of annotations.
+    """Write the files into the folder; return the number of annotations. An earlier ``README.md``
+    stays, and the new card is ``README.new.md``.
 
     Args:
         run: whose annotations these are.
-        folder: is made.
+        folder: is made, or has an earlier export.
         tables: the frequency tables, in Markdown.
         methods: the paragraphs on methods, in Markdown.
         calibration: a file of ``annotate calibrate`` to add.
+        on_notice: is called if an earlier card stays.
 
     Raises:
         AnnotatorError: the run is damaged, or something else is at ``folder``.
@@ -43,31 +52,33 @@ def write_folder(
 
     datasets.disable_progress_bars()
     rows = build_dataset([run])
-    with replace_folder(folder, lambda path: (path / _FILE).is_file()) as target:
-        target.mkdir()
-        rows.to_parquet(target / _FILE)
+    refuse_url(folder, "a folder is written on this machine: name one and copy it")
+    data, copy, card = folder / _FILE, folder / "calibration.json", folder / "README.md"
+    with explain_errors(folder):
+        folder.mkdir(exist_ok=True)
+        if any(folder.iterdir()) and not data.is_file():
+            raise AnnotatorError(f"{folder} is there already and is something else; name another")
+        with NewFile(data) as out:
+            rows.to_parquet(out)
+        copy.unlink(missing_ok=True)  # it may be of another run
         if calibration:
-            shutil.copyfile(calibration, target / "calibration.json")
-        digest = hashlib.sha256((target / _FILE).read_bytes()).hexdigest()
-        card = _write_card(run, digest, tables, methods, bool(calibration))
-        write_file(target / "README.md", card)
+            write_file(copy, calibration.read_bytes())
+        digest = hashlib.sha256(data.read_bytes()).hexdigest()
+    if card.exists():
+        card = folder / "README.new.md"
+        on_notice(f"README.md is kept. The new card is {card}: take its tables and hashes over")
+    write_file(card, _make_card(run, digest, tables, methods))
     return len(rows)
 
 
-def _write_card(run: Run, digest: str, tables: str, methods: str, is_calibrated: bool) -> str:
+def _make_card(run: Run, digest: str, tables: str, methods: str) -> str:
     titles = [scheme.title or scheme.id for scheme in run.schemes.values()]
     files = [{"config_name": "default", "data_files": [{"split": "train", "path": _FILE}]}]
     head = {"pretty_name": f"Annotations: {'; '.join(titles)}", "configs": files}
     header = yaml.safe_dump(head, sort_keys=False, allow_unicode=True)
-    calibration = "`calibration.json` compares the judge with people's labels."
-    if not is_calibrated:
-        calibration = "None: the judge's errors are not measured (`annotate calibrate`)."
     facts = {
         "run": run.id,
-        "tool": run.manifest.tool or "-",
-        "judge": run.judge,
         "judge with its settings, sha256": run.judge_sha256,
-        "prompts, sha256": run.manifest.prompt_sha256 or "-",
         **{
             f"rubric {scheme.id}, version {scheme.version}, sha256": scheme.sha256 or "-"
             for scheme in run.schemes.values()
@@ -79,7 +90,7 @@ def _write_card(run: Run, digest: str, tables: str, methods: str, is_calibrated:
     sections = {
         "How it was made": methods,
         "Frequencies": tables,
-        "Calibration": calibration,
+        "Calibration": "`calibration.json`, if it is here, compares the judge with labels.",
         "Versions and hashes": "\n".join(["| of | is |", "| --- | --- |", *rows]),
         "Citation": "\n".join(["To fill in: how to cite this data set.", *_list_sources(run)]),
         "License": "To fill in, here and in the first lines of this file. The quotes are text of"

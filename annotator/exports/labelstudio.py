@@ -16,6 +16,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import NewFile, write_file
 from annotator.base.text import dump_json, sanitize_line
 from annotator.calibration.sample.design import list_trace_ids
+from annotator.labels.answers import BESIDE
 from annotator.labels.blinding import blind, make_unblind
 from annotator.labels.queue import Item, read_sheet
 from annotator.prompts.parts import split_trace
@@ -43,9 +44,12 @@ def write_tasks(
 
     Raises:
         AnnotatorError: the sheet cannot be read, the run is by another rubric, or a trace is not
-            where the run read it.
+            where the run read it; or a name is taken.
     """
     run.scheme(rubric.id)  # else it raises
+    page, page_file = make_page(rubric), file.with_suffix(".xml")
+    if file == page_file:
+        raise AnnotatorError(f"{file}: the tasks are JSON, and the page gets this name; use .json")
     items = read_sheet(sheet, rubric, rater) if sheet else list(_list_judged(run, rubric))
     sampled = list_trace_ids(None, rubric.id, None, [sheet]) if sheet else ()
     unblind = make_unblind(chain(sampled, (x.trace_id for x in run.annotations(rubric.id))))
@@ -61,7 +65,7 @@ def write_tasks(
             task = {"data": _make_data(item, seen, rubric)}
             out.write(f"{',' if n else ''}\n{dump_json(task)}".encode())
         out.write(b"\n]\n")
-    write_file(file.with_suffix(".xml"), make_page(rubric))
+    write_file(page_file, page)
     return len(items)
 
 
@@ -83,7 +87,11 @@ def _make_data(item: Item, trace: Trace, rubric: Rubric) -> dict[str, Any]:
 
 
 def make_page(rubric: Rubric) -> str:
-    """Return the labelling configuration: the text, the codes, and places for quotes and a note."""
+    """Return the labelling configuration: the text, the codes, and places for quotes and a note.
+
+    Raises:
+        AnnotatorError: a rubric with many codes has the name of another field.
+    """
     choices = [
         f"    <Choice value={_quote(code.name)} alias={_quote(code.id)}"
         f" hint={_quote(code.definition)}/>"
@@ -94,6 +102,8 @@ def make_page(rubric: Rubric) -> str:
     if rubric.choice == "primary":
         questions.append(("secondary", "multiple", choices))
     if rubric.choice == "many":
+        if rubric.id in (*BESIDE, "text", "secondary"):
+            raise AnnotatorError(f"rubric {rubric.id!r}: another field of the page has this name")
         questions = [(rubric.id, "multiple", [*choices, none])]
     lines = ["<View>", f"  <Header value={_quote(rubric.title)}/>"]
     lines += ['  <Labels name="evidence" toName="text">', '    <Label value="evidence"/>']

@@ -26,10 +26,11 @@ def make_record(score: Score) -> Record:
 
 
 def _find_refused(answer: Any) -> dict[str, str]:
-    """Return the reason for each event that an answer lists as an error."""
+    """Return the reason for each event that an answer lists as an error; the id "" is for all."""
+    errors = [x if isinstance(x, dict) else {"message": x} for x in answer.get("errors") or ()]
     return {
-        str(error.get("id")): str(error.get("message") or error.get("error") or error)
-        for error in answer.get("errors") or ()
+        str(error.get("id") or ""): str(error.get("message") or error.get("error") or error)
+        for error in errors
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import NewFile
-from annotator.base.text import dump_json, format_count, list_first, sanitize_line
+from annotator.base.text import dump_json, list_first, sanitize_line
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Finding
 from annotator.runs.run import Run
@@ -33,7 +33,7 @@ class Score:
         comment: rationale and quotes; "" without a finding.
         metadata: the quotes with their places, and the hashes of run, rubric and judge.
         by_model: a model judged, and not a program.
-        time: when the run ended, ISO 8601.
+        time: when the run began, ISO 8601.
     """
 
     id: str
@@ -107,7 +107,7 @@ def write_requests(run: Run, target: Target, file: Path, attribute: str | None =
         attribute: of traces, with their ids in the tool; ``trace_id`` is the trace's own id here.
 
     Raises:
-        AnnotatorError: a judged trace has no id in the tool, or the run has no judged trace.
+        AnnotatorError: a judged trace has no id in the tool or shares one, or no trace is judged.
     """
     _check_ids(run, attribute)
     written = Written()
@@ -152,7 +152,7 @@ def _score(
             comment="\n".join(map(_describe, findings)),
             metadata=_describe_origin(run, annotation, scheme, name, findings),
             by_model=run.judge.startswith("llm:"),
-            time=run.manifest.ended or run.manifest.started or "",
+            time=run.manifest.started or "",
         )
 
 
@@ -168,23 +168,27 @@ def _find_id(annotation: Annotation, attribute: str | None) -> str:
 
 
 def _check_ids(run: Run, attribute: str | None) -> None:
-    judged, first, missing = 0, None, 0
+    traces: dict[tuple[str, str], str] = {}
     for annotation in run.annotations():
-        if annotation.status in _COUNTED:
-            judged += 1
-            if not _find_id(annotation, attribute):
-                first = first or annotation
-                missing += 1
-    if not judged:
+        if annotation.status not in _COUNTED:
+            continue
+        name, tool_id = sanitize_line(annotation.trace_id, 100), _find_id(annotation, attribute)
+        if not tool_id:
+            reason = f"has no attribute {attribute!r}" if attribute else "has no id of another tool"
+            names = list_first(sorted(annotation.attributes), 12) or "none"
+            raise AnnotatorError(
+                f"{run}: {name!r} {reason}. Name the attribute with the trace's id there:"
+                f" --id-attribute NAME. Here are {names}; trace_id is the id in this run"
+            )
+        if other := traces.get((annotation.rubric, tool_id)):
+            raise AnnotatorError(
+                f"{run}: {other!r} and {name!r} have the same id in the tool,"
+                f" {sanitize_line(tool_id, 100)!r}. Name an attribute with an id for each trace:"
+                " --id-attribute NAME"
+            )
+        traces[annotation.rubric, tool_id] = name
+    if not traces:
         raise AnnotatorError(f"{run}: no judged trace, so that there is no score to export")
-    if first:
-        reason = f"has no attribute {attribute!r}" if attribute else "has no id of another tool"
-        raise AnnotatorError(
-            f"{run}: {sanitize_line(first.trace_id, 100)!r} {reason} ({missing} of"
-            f" {format_count(judged, 'result')}). Name the attribute with the trace's id there:"
-            f" --id-attribute NAME. Here are {list_first(sorted(first.attributes), 12) or 'none'};"
-            " trace_id is the id in this run"
-        )
 
 
 def _describe(finding: Finding) -> str:

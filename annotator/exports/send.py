@@ -3,11 +3,10 @@
 import hashlib
 import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import httpx2
@@ -21,7 +20,7 @@ from annotator.exports.scores import Record, Target
 from annotator.judges.llm.redact import Secrets
 
 _ATTEMPTS, _LONGEST_WAIT = 5, 30.0  # seconds
-_HOPELESS = 20  # so many refused records before the first accepted one: the address is wrong
+_HOPELESS = 20  # so many traces refused before a score is accepted: the address is wrong
 _REFUSED = frozenset((400, 404, 409, 413, 422))  # about the records, not about the server
 
 
@@ -52,6 +51,7 @@ def send_requests(file: Path, target: Target, url: str, key_env: str | None = No
     Raises:
         AnnotatorError: the server cannot be reached, refuses the key, or accepts nothing.
     """
+    url = url.rstrip("/")
     name, auth, headers, secrets = _find_key(target, key_env)
     sent = Sent()
     with (
@@ -74,7 +74,8 @@ def send_requests(file: Path, target: Target, url: str, key_env: str | None = No
                     else:
                         log.append(_stamp(url, record) + b"\n")
                         sent.accepted += 1
-                if len(sent.refused) >= _HOPELESS and not (sent.accepted or sent.before):
+                rejects_all = not (sent.accepted or sent.before)
+                if rejects_all and len({trace for _, trace, _ in sent.refused}) >= _HOPELESS:
                     raise AnnotatorError(
                         f"{hide_url_secrets(url)} refused the first {len(sent.refused)} scores:"
                         f" {sent.refused[0][2]}. Are the address and the traces' ids right?"
@@ -96,10 +97,15 @@ def _find_key(
     user = os.environ.get(target.user_env, "") if target.user_env else ""
     if key_env and not key:
         raise AnnotatorError(f"--api-key-env {key_env}: this environment variable is not set")
+    if not (key.isascii() and key.isprintable()):
+        raise AnnotatorError(
+            f"the key in {' or '.join(names)} holds characters that no key can have"
+        )
     auth = (user, key) if user and key else None
     headers = {"Authorization": f"Bearer {key}"} if key and not auth else {}
+    basic = b64encode(f"{user}:{key}".encode()).decode()
     needed = " and ".join(filter(None, (target.user_env, " or ".join(names))))
-    return needed, auth, headers, Secrets([key, user])
+    return needed, auth, headers, Secrets([key, user, basic])
 
 
 def _post_all(
@@ -113,24 +119,20 @@ def _post_all(
         batch = batches.pop()
         response = _post(client, url, target, batch)
         status, reason = response.status_code, f"HTTP {response.status_code}: {response.text}"
+        try:
+            answer = json.loads(response.text) if response.is_success else None
+        except ValueError:  # a page to log in at, say
+            answer = None
         if status in _REFUSED and len(batch) > 1:
             half = len(batch) // 2
             batches += [batch[half:], batch[:half]]
         elif status in _REFUSED:
             yield batch, {"": reason}
-        elif response.is_success and (answer := _parse(response.text)) is not None:
+        elif isinstance(answer, dict):
             yield batch, dict(target.find_refused(answer))
         else:
             hint = f". Set {key}" if status in (401, 403) else ""
             raise AnnotatorError(f"{hide_url_secrets(url)}: {sanitize_line(reason, 200)}{hint}")
-
-
-def _parse(text: str) -> dict[str, Any] | None:
-    """Return the object in an answer; None if it has none, as a page to log in at."""
-    with suppress(ValueError):
-        answer = json.loads(text)
-        return answer if isinstance(answer, dict) else None
-    return None
 
 
 def _post(
@@ -138,7 +140,7 @@ def _post(
 ) -> httpx2.Response:
     """Return the answer to a request, after retries."""
     trace_id = quote(target.identify(batch[0])[1], safe="")
-    address = f"{url.rstrip('/')}{target.path.replace('{trace_id}', trace_id)}"
+    address = f"{url}{target.path.replace('{trace_id}', trace_id)}"
     headers = {"Content-Type": "application/json"}
 
     retrying = Retrying(
@@ -152,8 +154,8 @@ def _post(
     except _Postponed as error:
         rest = format_count(len(batch), "score")
         raise AnnotatorError(
-            f"{hide_url_secrets(url)}: {error}, {_ATTEMPTS} times, at {rest} from"
-            f" {target.identify(batch[0])[0]}. The same command goes on from there"
+            f"{hide_url_secrets(url)}: gave up after {_ATTEMPTS} tries: {error} ({rest} left in"
+            " this request). The same command goes on from there"
         ) from None
 
 
@@ -162,7 +164,7 @@ def _try_post(
 ) -> httpx2.Response:
     try:
         response = client.post(address, content=body.encode(), headers=headers)
-    except httpx2.InvalidURL as error:
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
         raise AnnotatorError(f"--url: {sanitize_line(str(error))}") from None
     except httpx2.RequestError as error:
         raise _Postponed(sanitize_line(str(error) or type(error).__name__, 200)) from None

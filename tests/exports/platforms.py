@@ -12,12 +12,14 @@ BEARER = "Bearer sk-secret-12345"
 
 class Platforms:
     """All three at one address. ``traces``: the ids that exist; ``failures``: the statuses of the
-    next answers; ``auth``: the only accepted header. ``bodies`` are those
-    accepted, ``stored`` the scores by the key of an upsert, and ``tries`` counts requests.
+    next answers; ``errors``: more errors in those of Langfuse; ``auth``: the only
+    accepted header. ``bodies`` are those accepted, ``stored`` the scores by the key of an upsert,
+    and ``tries`` counts requests.
     """
 
     def __init__(self, traces, auth=None):
         self.traces, self.auth = set(traces), auth
+        self.errors = []
         self.failures, self.bodies, self.stored, self.tries = [], [], {}, 0
 
     def __enter__(self):
@@ -64,7 +66,7 @@ class Platforms:
         return self.assess(match[1], body) if match else (404, "<html>no such page</html>")
 
     def ingest(self, body):
-        errors = []
+        errors = [*self.errors]
         for event in body["batch"]:
             score = event["body"]
             kinds = {"BOOLEAN": (0, 1), "CATEGORICAL": (str(score["value"]),)}
@@ -75,7 +77,7 @@ class Platforms:
             else:
                 self.stored[score["id"]] = score
         self.bodies.append(body)
-        named = {error["id"] for error in errors}
+        named = {error["id"] for error in errors if error not in self.errors}
         done = [{"id": e["id"], "status": 201} for e in body["batch"] if e["id"] not in named]
         return 207, {"successes": done, "errors": errors}
 

@@ -141,13 +141,19 @@ def test_many_codes_are_one_label_and_a_screen_says_no_zero(annotate_cli, tmp_pa
         ("2", "faults/gamma"): 1,
     }
     assert "no score of 0 for codes that the judge cannot rule out: beta, gamma" in done.err
+    assert "--id-attribute trace_id --url URL" in done.err
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--to", "langfuse"), "'b' has no id of another tool (1 of 2 results)"),
-        (("--to", "mlflow", "--id-attribute", "ticket"), "'a' has no attribute 'ticket' (2 of 2"),
+        (("--to", "langfuse"), "'b' has no id of another tool. Name the attribute"),
+        (("--to", "mlflow", "--id-attribute", "ticket"), "'a' has no attribute 'ticket'"),
+        (("--to", "phoenix", "--id-attribute", "team"), "'a' and 'b' have the same id in the tool"),
+        (
+            ("--to", "labelstudio", "--rubric", "faults.yaml", "--out", "x.xml"),
+            "x.xml: the tasks are JSON",
+        ),
         (("--to", "hub", "--url", "http://x"), "--url is for --to langfuse, phoenix, mlflow"),
         (("--to", "phoenix", "--sheet", "s.csv"), "--sheet is for --to labelstudio"),
         (("--to", "phoenix", "--api-key-env", "KEY"), "--api-key-env needs --url"),
@@ -155,7 +161,9 @@ def test_many_codes_are_one_label_and_a_screen_says_no_zero(annotate_cli, tmp_pa
     ],
 )
 def test_what_cannot_be_exported_is_refused(annotate_cli, tmp_path, rubric, options, text):
-    run = make_run(tmp_path / "run", rubric, [said("a", tool_trace_id=HEX[0]), said("b")])
+    run = make_run(
+        tmp_path / "run", rubric, [said("a", tool_trace_id=HEX[0], team=7), said("b", team=7)]
+    )
     done = annotate_cli("export", run, *options)
     assert (done.code, text in done.err) == (2, True), done.err
     assert sorted(path.name for path in run.iterdir()) == ["annotations.jsonl", "run.json"]
@@ -174,7 +182,9 @@ def test_what_is_sent_is_what_is_written_and_only_once(annotate_cli, run, monkey
         lines = (run / f"{target}.jsonl").read_text().splitlines()
         assert server.bodies == list(map(json.loads, lines))
         assert len(server.stored) == 12
-        again = annotate_cli("export", run, "--to", target, "--url", f"{server.url}")
+        manifest = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps(manifest | {"ended": "2030-01-01"}))  # resumed
+        again = annotate_cli("export", run, "--to", target, "--url", f"{server.url}/")
         assert "0 accepted, 12 earlier, 0 refused" in again.out
         assert (len(server.stored), len(server.bodies)) == (12, len(lines))
         (run / f"{target}.jsonl.sent").unlink()  # from another machine, say
@@ -195,6 +205,31 @@ def test_refused_scores_are_named_and_the_others_arrive(annotate_cli, run, targe
         assert len(server.stored) == 12
 
 
+@pytest.mark.parametrize("error", [{"message": "too busy"}, {"id": None}, "too busy"])
+def test_an_error_that_names_no_score_is_for_all(annotate_cli, run, error):
+    with Platforms(HEX) as server:
+        server.errors = [error]
+        done = annotate_cli("export", run, "--to", "langfuse", "--url", server.url)
+    assert (done.code, "0 accepted, 12 refused" in done.out) == (1, True), done.out
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "text"),
+    [
+        ("127.0.0.1:8801", "sk-12345", "--url: "),
+        ("ftp://127.0.0.1", "sk-12345", "--url: "),
+        ("http://127.0.0.1:1", "sk-é-12345", "the key in MY_KEY holds characters"),
+        ("http://127.0.0.1:1", "sk-1\n2345", "the key in MY_KEY holds characters"),
+    ],
+)
+def test_no_request_is_tried_with_a_wrong_address_or_key(
+    annotate_cli, run, monkeypatch, url, key, text
+):
+    monkeypatch.setenv("MY_KEY", key)
+    done = annotate_cli("export", run, "--to", "phoenix", "--url", url, "--api-key-env", "MY_KEY")
+    assert (done.code, text in done.err, "tries" in done.err) == (2, True, False), done.err
+
+
 def test_a_server_that_takes_nothing_is_an_error(annotate_cli, run, rubric, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", "sk-secret-99999")
     send = ("export", run, "--to", "langfuse", "--url")
@@ -203,20 +238,32 @@ def test_a_server_that_takes_nothing_is_an_error(annotate_cli, run, rubric, monk
         assert (done.code, "HTTP 401" in done.err) == (2, True)
         assert "Set LANGFUSE_PUBLIC_KEY and MY_KEY" in done.err
         assert "sk-secret-99999" not in done.err + done.out
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-public-2")
+        done = annotate_cli(*send, server.url, "--api-key-env", "MY_KEY")
+        assert "no access with Basic [secret]" in done.err
         assert (
             "environment variable is not set"
             in annotate_cli(*send, server.url, "--api-key-env", "NO_KEY").err
         )
     monkeypatch.setattr("annotator.exports.send._LONGEST_WAIT", 0.01)
     done = annotate_cli(*send, server.url)  # which is gone
-    assert (done.code, "5 times" in done.err, "goes on from there" in done.err) == (2, True, True)
-    traces = [said(str(n), tool_trace_id=HEX[n]) for n in range(6)]
+    assert "gave up after 5 tries: " in done.err
+    assert (
+        done.code,
+        "(12 scores left in this request)" in done.err,
+        "goes on from there" in done.err,
+    ) == (2, True, True)
+    traces = [said(str(n), tool_trace_id=f"{n:032x}") for n in range(1, 26)]
     large = make_run(tmp_path / "large", rubric, traces)
-    with Platforms(HEX) as server:
+    with Platforms([trace.attributes["tool_trace_id"] for trace in traces[6:]]) as server:
+        done = annotate_cli("export", large, "--to", "mlflow", "--url", server.url)
+        assert "76 accepted, 24 refused" in done.out  # the first six traces are not there
+        (large / "mlflow.jsonl.sent").unlink()
+        server.tries = 0
         wrong = f"{server.url}/elsewhere"
         done = annotate_cli("export", large, "--to", "mlflow", "--url", wrong)
-        assert (done.code, server.tries) == (2, 20)
-        assert "refused the first 20 scores: HTTP 404: <html>no such page</html>" in done.err
+        assert (done.code, server.tries) == (2, 77)  # the first of the 20th trace, with 4 each
+        assert "refused the first 77 scores: HTTP 404: <html>no such page</html>" in done.err
 
 
 def test_the_file_of_a_project_cannot_choose_where_scores_go(annotate_cli, run, tmp_path):
@@ -335,6 +382,9 @@ def test_tasks_of_a_run_and_a_page_for_any_names(annotate_cli, runs, tmp_path):
         assert aliases == [*rubric.scheme().ids, "none"]
         assert questions[0][0].get("value") == 'A <b> & "B"'
         assert {item.get("toName") for item in page.iter() if item.get("toName")} == {"text"}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(fields | {"id": "note", "choice": "many"}))
+    with pytest.raises(AnnotatorError, match="another field of the page has this name"):
+        make_page(load_rubric(str(tmp_path / "r.yaml")))
 
 
 def test_the_folder_for_the_hub_is_the_run(annotate_cli, run, tmp_path):
@@ -363,9 +413,18 @@ def test_the_folder_for_the_hub_is_the_run(annotate_cli, run, tmp_path):
     assert "| alpha | 1 | 3 | 33.3 |" in card
     for text in (opened.id, opened.judge_sha256, opened.schemes["faults"].sha256):
         assert text in card
-    assert "the judge's errors are not measured" in card
+    assert "They do not include the judge's errors" in card
     assert str(tmp_path) not in card  # no path of this machine
-    assert annotate_cli("export", run, "--to", "hub").code == 0  # replaced
-    (tmp_path / "mine").mkdir()
+    (hub / "README.md").write_text("mine")
+    (hub / ".git").mkdir()
+    (hub / "annotations.parquet").write_text("old")
+    (hub / "calibration.json").write_text("of an earlier run")
+    done = annotate_cli("export", run, "--to", "hub")
+    assert (done.code, "README.md is kept. The new card is" in done.err) == (0, True)
+    files = {".git", "README.md", "README.new.md", "annotations.parquet"}
+    assert {path.name for path in hub.iterdir()} == files
+    assert (hub / "README.md").read_text() == "mine"
+    assert (hub / "README.new.md").read_text() == card
+    (tmp_path / "mine" / "thesis").mkdir(parents=True)
     with pytest.raises(AnnotatorError, match="something else"):
         export(opened, "hub", tmp_path / "mine")
