@@ -12,7 +12,7 @@
       plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
     const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
     const body = one.rows.map((row, n) => {
-      const own = { ...filter, [one.primary && row.kind === "code" ? "primary" : "code"]: row.code };
+      const own = { ...filter, [one.primary && row.kind === "code" && row.count ? "primary" : "code"]: row.code };
       const linked = row.kind !== "group";
       const line = h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
         h("th", { scope: "row" }, linked ? h("a", { href: toTraces(own), title: row.name }, name(row.code, 64)) : h("span.label", name(row.code, 80), row.kind === "group" && " (group)"), says(row) && h("span.name", name(row.name, 80))),
