@@ -116,7 +116,9 @@ def estimate_drift(
         return estimate_clustered_difference(late, early, confidence, least_variance)
 
     error = compare(columns).inputs["se"] or 0.0  # of independent items
-    drift = compare(sum_by_number(columns, names), error**2)
+    n = len(columns)
+    least = max(error**2, 0.5 / (n + 1) / n) if n else 0.0
+    drift = compare(sum_by_number(columns, names), least)
     return Estimate(
         *("drift", drift.value, drift.low, drift.high, drift.n, confidence, drift.method),
         drift.reason,

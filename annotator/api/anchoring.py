@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, cast
 
 from annotator.api.checking import draw_judged
@@ -227,7 +228,9 @@ async def look_before(
         before = open_run(folder).manifest.anchors
         if before or not resume:  # without it, the run is refused: nothing is asked
             return before
-    [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command, resume=True)
+    for arm in look.trial.arms:  # half a look is of another time
+        rmtree(look.trial.locate(arm), ignore_errors=True)
+    [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command)
     assert plan.built.settings  # noqa: S101 - the look has asked its model
     left = look.trial.subtract(read_run_cost(run))
     plan.built.settings = replace(plan.built.settings, max_cost=left)
@@ -236,7 +239,7 @@ async def look_before(
 
     callbacks.notice(f"{look.anchors.folder}: {summarize(drift)}")
     where = {"id": look.anchors.id, "folder": str(look.anchors.folder.absolute())}
-    return {**where, "look": drift.look, "drifted": list(drift.drifted)}
+    return {**where, "look": drift.look, "run": run.id, "drifted": list(drift.drifted)}
 
 
 def plan_run_look(anchors: str | Path, plan: Plan) -> AnchorPlan:

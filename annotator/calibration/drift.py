@@ -111,7 +111,7 @@ def measure_looks(
         anchors=str(anchors.folder),
         traces=len(anchors.trace_ids),
         population=anchors.population,
-        failed=int(np.isnan(answers[0, :, frozen + look - 1]).sum()),
+        failed=int(np.isnan(answers[-1, :, frozen + look - 1]).sum()),
         tasks=len({*clusters}) if named else None,
         frozen=frozen,
         look=look,
@@ -131,5 +131,12 @@ def _read_answers(anchors: Anchors, run: Run, codes: tuple[str, ...]) -> Floats:
     }
     rows = [labels.get(trace_id) for trace_id in anchors.trace_ids]
     return np.array(
-        [[np.nan if row is None else float(code in row) for row in rows] for code in codes]
+        [[_has_code(row, code) for row in rows] for code in codes]
     )
+
+
+def _has_code(labels: set[str] | None, code: str) -> float:
+    """Return 1 or 0; nan if the judge failed, or did not decide: shares leave these out."""
+    if labels is None or (UNDECIDED in labels and code != UNDECIDED):
+        return np.nan
+    return float(code in labels)

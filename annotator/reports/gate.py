@@ -129,7 +129,10 @@ def decide_rows(
             rest = [x for x in of_group if x not in significant]
             adjusted = zip(rest, adjust_tests([x.test for x in rest]), strict=True)
             significant += [x for x, p in adjusted if p is not None and p <= level]
-        if len({(row.difference.value or 0.0) > 0 for row in significant}) == 2:
+        # Of traces with several codes the total may be flat though more came than went.
+        came = sum(row.difference.value or 0.0 for row in of_group)
+        signs = {(row.difference.value or 0.0) > 0 for row in significant}
+        if came <= tolerance and len(signs) == 2:
             moved.update([total.code, *(row.code for row in significant)])
     return _mark_moved(codes, moved), _mark_moved(totals, moved)
 
@@ -211,7 +214,8 @@ def find_detectable(base: Share, error: float, critical: float, tolerance: float
     The variance of a share grows with the rise as that of single traces does. What it gains is not
     shared with the base, as the rise may differ from task to task.
     """
-    share = ((base.value or 0.0) * base.n + 0.5) / (base.n + 1)  # one of 0 varies, too
+    n = count_labels(base) if isinstance(base, Estimate) else base.n
+    share = ((base.value or 0.0) * n + 0.5) / (n + 1)  # one of 0 varies, too
     of_base = ((base.high or 0.0) - (base.low or 0.0)) / 2 / compute_quantile(base.confidence)
     rise = 0.0
     for _ in range(100):
@@ -259,7 +263,7 @@ def gate_runs(
             anchors and anchors.rubric.id == scheme.id and why
         ):  # labels correct each run's own judge
             drift = _measure_drift(anchors, (base, new), cluster, compared.confidence)
-            significant = [x for x in drift if x.p is not None and x.p <= 1 - compared.confidence]
+            significant = drift
             groups_of = {name_group(name): ids for name, ids in scheme.groups.items()}
             notes = [_describe_drift(x, rows[x.code]) for x in significant if x.code in rows]
             also = " in any other code" if notes else ""

@@ -95,11 +95,14 @@ class Anchors:
         """
         if run.id == self.run_id:
             return 0
-        if run.manifest.anchors.get("id") != self.id:
+        entry = run.manifest.anchors
+        number = int(entry.get("look", 0))
+        looks = self.open_looks()[number - 1 : number] if number else []
+        if [look.id for look in looks] != [entry.get("run")]:
             raise AnnotatorError(
                 f"{run}: it names no look at {self.folder}; judge with --anchors {self.folder}"
             )
-        return int(run.manifest.anchors["look"])
+        return number
 
     def check_judge(self, frozen: Manifest, other: Manifest) -> None:
         """Check that a run has the judge and the rubric of the frozen answers, maybe beside others.

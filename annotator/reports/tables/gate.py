@@ -129,7 +129,8 @@ def summarize(gated: GatedRubric) -> str:
         if gaps := [_write_gap(row) for row in rows if row.word == word]:
             parts.append(f"{word.capitalize()}: {list_first(gaps, _NAMED)}.")
     if gated.exit_code == 0:
-        parts.append(f"No share rose by more than {_write_limit(gated)} points.")
+        which = "No other share" if any(row.word == "moved" for row in rows) else "No share"
+        parts.append(f"{which} rose by more than {_write_limit(gated)} points.")
     elif gated.exit_code == 4:
         parts.insert(0, "Not decided.")
     results = [row.word for row in gated.rows]
