@@ -113,11 +113,13 @@ def command(
     if api.is_anchors(source):
         for name, option in _FREEZING.items():
             if is_given(name):
-                raise click.UsageError(f"{option} is for new anchors, and {source} has some")
+                raise click.UsageError(f"{option} is for new anchors; {source} has them already")
         judge = _make_judge(judge_name, options, api.open_anchors(source).base)
         about = {"cluster": parse_attributes(cluster), "confidence": confidence}
         plan = api.plan_look(source, judge, **about, **limits)
     else:
+        if not api.is_run(source):
+            raise click.UsageError(f"{source}: neither a run directory nor anchors")
         judge = _make_judge(judge_name, options, api.open_run(source))
         if not out:
             raise click.UsageError("--out DIR is missing: the directory of the new anchors")

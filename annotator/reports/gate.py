@@ -452,9 +452,8 @@ def _compare_open(base: Run, new: Run, rubric: str) -> str | None:
     shares = [count / total if total else 0.0 for count, total in counts]
     if abs(shares[1] - shares[0]) <= _OPEN:
         return None
-    return "undecided or failed: {} of {} traces of base, {} of {} of new".format(
-        *counts[0], *counts[1]
-    )
+    named = "as {} of {} traces of base and {} of {} of new are undecided or failed"
+    return named.format(*counts[0], *counts[1])
 
 
 def _reopen(row: GateRow, why: str) -> GateRow:

@@ -86,3 +86,12 @@ def test_the_difference_and_its_interval():
     wide = estimate_drift(before, after, ["abcdef"[n % 6] for n in range(11)])
     assert wide.inputs["clusters1"] == 6
     assert estimate_drift(before, after, tasks).reason == "5 clusters on a side, fewer than 6"
+
+
+def test_the_same_answers_again():
+    """Half of one more item differs: sqrt(.5 / 13 / 12), t of 11 degrees is 2.2010."""
+    answers = np.array([[0], [1], [1]] * 4, dtype=float)
+    for clusters in (None, [*"aabbccddeeff"]):
+        half = {None: 2.200985, 6: 2.570582}[clusters and 6] * (0.5 / 13 / 12) ** 0.5
+        drift = estimate_drift(answers, answers, clusters)
+        assert (drift.low, drift.high) == (pytest.approx(-half), pytest.approx(half))
