@@ -284,11 +284,13 @@ def test_in_python(study, judge):
     assert annotator.ask_anchors("anchors").drifted == ("late", "none")
 
 
-@pytest.mark.parametrize(("drift", "alone_code", "code"), [(0.3, 1, 4), (0.1, 4, 4)])
-def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge, drift, alone_code, code):
-    """The new version is as the old one; the judge finds more of its traces late."""
+@pytest.mark.parametrize(("drift", "is_shown"), [(0.3, True), (0.1, False)])
+def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge, drift, is_shown):
+    """The new version is as the old one; the judge finds more of its traces late. Its drift is
+    subtracted whether a test shows it or not, also from the group.
+    """
     for each in (grouped := json.loads(json.dumps(SLIPS)))["codes"]:
-        each["group"] = "slip"
+        each["group"] = "tone" if each["id"] == "rude" else "slip"
     (study.folder / "slips.yaml").write_text(json.dumps(grouped))
     study.call("run", "traces.jsonl", *RUBRIC, *study.model, "--out", "grouped")
     freeze(study, source="grouped")
@@ -312,9 +314,10 @@ def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge, drift
     assert row["difference"]["value"] == pytest.approx(
         whole["difference"]["value"] - late["drift"]["value"]
     )
-    assert abs(row["difference"]["value"]) < 0.1 < late["drift"]["value"]
-    # A drift that is not shown is subtracted, too; the group has its own.
-    [group] = table["groups"]
-    assert group["difference"] == row["difference"]
+    assert abs(row["difference"]["value"]) < 0.1
+    assert late["drift"]["value"] > 0
+    assert (late["p"] <= 0.05) == is_shown
+    slip = table["groups"][0]
+    assert (slip["code"], slip["difference"]) == ("slip (group)", row["difference"])
     assert f"measured on {ANCHORS} anchors, is taken out. Largest: late: +" in table["notes"][0]
     assert "no anchors there" in study.call(*gate, "--anchors", "none", code=2).err
