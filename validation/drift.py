@@ -117,8 +117,8 @@ def estimate_drift(
 
     error = compare(columns).inputs["se"] or 0.0  # of independent items
     n = len(columns)
-    least = max(error**2, 0.5 / (n + 1) / n) if n else 0.0
-    drift = compare(sum_by_number(columns, names), least)
+    minimum = max(error**2, 0.5 / (n + 1) / n) if n else 0.0
+    drift = compare(sum_by_number(columns, names), minimum)
     return Estimate(
         *("drift", drift.value, drift.low, drift.high, drift.n, confidence, drift.method),
         drift.reason,

@@ -288,7 +288,7 @@ def gate_runs(
                 1 - compared.confidence,
             )
             if why and (open_ := _compare_open(base, new, scheme.id)):
-                decided, groups = ([_reopen(x, open_) for x in y] for y in (decided, groups))
+                decided, groups = ([_mark_open(x, open_) for x in y] for y in (decided, groups))
             worse = [row.code for row in decided if row.word == "worse"]
             gated.append(
                 GatedRubric(
@@ -391,8 +391,8 @@ def _describe_drift(
             continue
         of_all = rows[each.code].difference
         gaps = of_all, each.drift, _subtract_drift(rows[each.code], drifts).difference
-        whole, of_judge, of_system = (format_points(gap)[0] for gap in gaps)
-        parts.append(f"{each.code}: {whole} = {of_judge} judge, {of_system} system")
+        total, of_judge, of_system = (format_points(gap)[0] for gap in gaps)
+        parts.append(f"{each.code}: {total} = {of_judge} judge, {of_system} system")
     n = len(anchors.trace_ids)
     if parts:
         text = f"The judge's part, measured on {n} anchors, is taken out"
@@ -456,7 +456,7 @@ def _compare_open(base: Run, new: Run, rubric: str) -> str | None:
     return named.format(*counts[0], *counts[1])
 
 
-def _reopen(row: GateRow, why: str) -> GateRow:
+def _mark_open(row: GateRow, why: str) -> GateRow:
     """Return a row that held or is better as not decided."""
     if row.word not in ("held", "better"):
         return row
