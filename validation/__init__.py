@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.comparison import subtract_estimates as subtract_estimates
     from validation.drift import estimate_drift as estimate_drift
     from validation.drift import measure_drift_p as measure_drift_p
-    from validation.drift import split_difference as split_difference
     from validation.estimate import Estimate as Estimate
     from validation.influence import Influences as Influences
     from validation.influence import compute_influences as compute_influences
@@ -79,7 +78,7 @@ _MODULES = {
     "codes": "Averages score_codes tabulate_confusion",
     "comparison": "Test adjust_p_values estimate_difference estimate_paired_difference"
     " run_fisher_test run_mcnemar_test subtract_estimates",
-    "drift": "estimate_drift measure_drift_p split_difference",
+    "drift": "estimate_drift measure_drift_p",
     "estimate": "Estimate",
     "influence": "Influences compute_influences",
     "intervals": "Interval compute_wilson_interval compute_wilson_limits",

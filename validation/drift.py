@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from validation.cluster_comparison import SideTotals, estimate_clustered_difference
-from validation.comparison import adjust_p_values, combine_limits
+from validation.comparison import adjust_p_values
 from validation.estimate import Estimate
 from validation.resampling import Floats, sum_by_number
 
@@ -116,40 +116,11 @@ def estimate_drift(
         return estimate_clustered_difference(late, early, confidence, least_variance)
 
     error = compare(columns).inputs["se"] or 0.0  # of independent items
-    drift = compare(sum_by_number(columns, names), error**2)
+    n = len(columns)
+    minimum = max(error**2, 0.5 / (n + 1) / n) if n else 0.0
+    drift = compare(sum_by_number(columns, names), minimum)
     return Estimate(
         *("drift", drift.value, drift.low, drift.high, drift.n, confidence, drift.method),
         drift.reason,
         {**drift.inputs, "items": int(kept.sum())},
     )
-
-
-def split_difference(difference: Estimate, drift: Estimate) -> Estimate:
-    """Return the part of a difference between two systems that is not the judge's drift.
-
-    It assumes that the judge drifted on the systems' traces as it did on the items it was asked
-    again. The two estimates count as independent. If the items are traces of the first system they
-    are not, and the interval is too wide rather than too narrow.
-
-    Args:
-        difference: of the shares of the second and the first system, in [-1, 1].
-        drift: of the judge from the first system's time to the second's, in [-1, 1].
-
-    Returns:
-        ``difference`` less ``drift``, method "mover": each limit is as far away as the root of the
-        sum of the squares of the distances of both. None without a value or limits of both.
-
-    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
-    """
-    if difference.confidence != drift.confidence:
-        raise ValueError("both intervals must have the same confidence")
-    n, level = difference.n, difference.confidence
-    numbers = [(each.value, each.low, each.high) for each in (difference, drift)]
-    inputs = {"difference": difference.value, "drift": drift.value}
-    for name, each in (("difference", difference), ("drift", drift)):
-        if each.value is None or each.low is None:
-            reason = f"the {name} has no interval: {each.reason or 'it is undefined'}"
-            return Estimate("system", None, None, None, n, level, "mover", reason, inputs)
-    first, second = [(v or 0.0, low or 0.0, high or 0.0) for v, low, high in numbers]
-    low, high = combine_limits(first, second)
-    return Estimate("system", first[0] - second[0], low, high, n, level, "mover", None, inputs)

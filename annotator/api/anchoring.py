@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, cast
 
 from annotator.api.checking import draw_judged
@@ -58,7 +59,16 @@ class AnchorPlan:
         if self.run_frozen:
             self.anchors.save(self.run_frozen, self.trial.traces)
         run_trial(self.trial, on_notice, command, resume=resume)
-        return self.anchors if self.run_frozen else self.measure()
+        if not self.run_frozen:
+            return self.measure()
+        from annotator.calibration.drift import find_early_drift
+
+        if codes := find_early_drift(self.anchors):
+            on_notice(
+                f"the judge already differs from {self.run_frozen} in {', '.join(codes)}: judge a"
+                " new run and freeze that"
+            )
+        return self.anchors
 
     def measure(self) -> "JudgeDrift":
         """Return the drift at the last look, and write it."""
@@ -227,7 +237,9 @@ async def look_before(
         before = open_run(folder).manifest.anchors
         if before or not resume:  # without it, the run is refused: nothing is asked
             return before
-    [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command, resume=True)
+    for arm in look.trial.arms:  # half a look is of another time
+        rmtree(look.trial.locate(arm), ignore_errors=True)
+    [run] = await judge_arms(look.trial, Callbacks(notice=callbacks.notice), command)
     assert plan.built.settings  # noqa: S101 - the look has asked its model
     left = look.trial.subtract(read_run_cost(run))
     plan.built.settings = replace(plan.built.settings, max_cost=left)
@@ -235,8 +247,8 @@ async def look_before(
     from annotator.reports.drift import summarize
 
     callbacks.notice(f"{look.anchors.folder}: {summarize(drift)}")
-    where = {"id": look.anchors.id, "folder": str(look.anchors.folder.absolute())}
-    return {**where, "look": drift.look, "drifted": list(drift.drifted)}
+    where = {"folder": str(look.anchors.folder.absolute()), "look": drift.look, "run": run.id}
+    return {**where, "drifted": list(drift.drifted)}
 
 
 def plan_run_look(anchors: str | Path, plan: Plan) -> AnchorPlan:
@@ -260,19 +272,15 @@ def measure_drift(
     cluster: tuple[str, ...] = DEFAULT_CLUSTER,
     confidence: float = 0.95,
 ) -> "tuple[CodeDrift, ...]":
-    """Return the drift of the judge from one run to another, by code: between the looks that their
-    ``run.json`` name. Nothing if it is the same look.
+    """Return the drift of the judge from one run to another, by code and group: between the looks
+    that their ``run.json`` name. Nothing if it is the same look.
 
-    The run that was frozen counts as a look, too. :func:`validation.split_difference` takes a drift
-    from a difference of the two runs.
+    The run that was frozen counts as a look, too. :func:`validation.subtract_estimates` takes a
+    drift from a difference of the two runs.
 
     Raises:
         AnnotatorError: a run names no look at these anchors, or the looks are in the wrong order.
     """
-    from annotator.calibration.drift import measure_looks
+    from annotator.calibration import drift
 
-    loaded = open_anchors(anchors)
-    since, look = (loaded.find_look(run) for run in (base, new))
-    if since == look:
-        return ()
-    return measure_looks(loaded, look, since=since, cluster=cluster, confidence=confidence).codes
+    return drift.measure_drift(base, new, open_anchors(anchors), cluster, confidence)

@@ -83,16 +83,15 @@ def gate(
         tolerance: the largest rise that passes, in percentage points.
         calibration: as in :func:`count`. Differences are corrected if both runs have their own.
         cluster: as in :func:`count`.
-        anchors: a directory of ``annotate anchor``. Where it shows that the judge drifted between
-            the looks that both runs name, the judge's part is taken from the difference.
+        anchors: a directory of ``annotate anchor``. The judge's drift between the looks that both
+            runs name is subtracted, unless labels of both correct the differences.
 
     Returns:
         Each code is ``worse``, ``better``, ``held``, ``not decided``, or ``moved`` to another code
         of its group. ``check()`` raises AssertionError if one is worse.
 
     Raises:
-        AnnotatorError: the judge or a rubric differs, both runs judged the same traces, or no code
-            has a share.
+        AnnotatorError: the judge or a rubric differs, or no code has a share.
     """
     from annotator.reports.gate import gate_runs
 

@@ -1,11 +1,13 @@
 """Whether a judge answers at a later look as it did when its answers were frozen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 
 from annotator.base.errors import AnnotatorError
+from annotator.rubrics import name_group
 from annotator.runs.anchors import Anchors
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster, name_lone_cluster
@@ -17,9 +19,9 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True, slots=True)
 class CodeDrift:
-    """A code, ``none`` or ``undecided``. ``drift``: its share at the later look less the earlier
-    one's. ``p``: of the same judge at all looks, valid however often one looks; None if the answers
-    never vary.
+    """A code, ``none``, ``undecided`` or a group. ``drift``: its share at the later look less the
+    earlier one's. ``p``: of the same judge at all looks, valid however often one looks; None if the
+    answers never vary, and for a group.
     """
 
     code: str
@@ -37,7 +39,7 @@ class JudgeDrift:
         tasks: of the traces; None: no trace names one.
         frozen: the number of frozen answers to each.
         look: its number, from 1; ``started``: its time.
-        codes: those that any answer has.
+        codes: those that any answer has; ``groups``: the same.
     """
 
     rubric: str
@@ -54,6 +56,7 @@ class JudgeDrift:
     look: int
     started: str | None
     codes: tuple[CodeDrift, ...]
+    groups: tuple[CodeDrift, ...]
     confidence: float
 
     @property
@@ -83,23 +86,24 @@ def measure_looks(
     base, latest = anchors.base, looks[look - 1]
     runs = [*anchors.open_frozen(), *islice(looks, max(look, since))]
     scheme = base.schemes[anchors.rubric.id]
-    codes = (*scheme.labels, UNDECIDED)
-    answers = np.stack([_read_answers(anchors, run, codes) for run in runs], axis=2)
+    answers, codes = _read_answers(anchors, runs), (*scheme.labels, UNDECIDED)
     tasks = {x.trace_id: find_cluster(x.attributes, cluster) for x in base.annotations(scheme.id)}
     clusters = [tasks[x] or name_lone_cluster(x) for x in anchors.trace_ids]
     named = any(tasks.values())
     frozen = anchors.frozen
     before = slice(frozen) if not since else slice(frozen + since - 1, frozen + since)
     after = slice(frozen + look - 1, frozen + look)
+    p_values = measure_drift_p(answers[: len(codes)], frozen)
+    names = (*codes, *map(name_group, scheme.groups))
     measured = [
         CodeDrift(
-            code,
+            name,
             estimate_drift(
                 *(rows[:, before], rows[:, after], clusters if named else None, confidence)
             ),
             p,
         )
-        for code, rows, p in zip(codes, answers, measure_drift_p(answers, frozen), strict=True)
+        for name, rows, p in zip_longest(names, answers, p_values)
         if np.nansum(rows)
     ]
     return JudgeDrift(
@@ -111,25 +115,62 @@ def measure_looks(
         anchors=str(anchors.folder),
         traces=len(anchors.trace_ids),
         population=anchors.population,
-        failed=int(np.isnan(answers[0, :, frozen + look - 1]).sum()),
+        failed=int(np.isnan(answers[-1, :, frozen + look - 1]).sum()),
         tasks=len({*clusters}) if named else None,
         frozen=frozen,
         look=look,
         started=latest.manifest.started,
-        codes=tuple(measured),
+        codes=tuple(x for x in measured if x.code in codes),
+        groups=tuple(x for x in measured if x.code not in codes),
         confidence=confidence,
     )
 
 
-def _read_answers(anchors: Anchors, run: Run, codes: tuple[str, ...]) -> Floats:
-    """Return whether a run gives each code to each anchor, nan if it failed, shape (codes, n)."""
-    scheme = run.schemes[anchors.rubric.id]
-    labels = {
-        x.trace_id: {UNDECIDED} if x.status == UNDECIDED else set(scheme.labels_of(x))
-        for x in run.annotations(scheme.id)
-        if x.status != "failed"
-    }
-    rows = [labels.get(trace_id) for trace_id in anchors.trace_ids]
-    return np.array(
-        [[np.nan if row is None else float(code in row) for row in rows] for code in codes]
-    )
+def measure_drift(
+    base: Run,
+    new: Run,
+    anchors: Anchors,
+    cluster: tuple[str, ...] = DEFAULT_CLUSTER,
+    confidence: float = 0.95,
+) -> tuple[CodeDrift, ...]:
+    """Return the drift from one run to another, by code and group; errors as
+    :func:`annotator.measure_drift`.
+    """
+    since, look = map(anchors.find_look, (base, new))
+    if since > look:
+        raise AnnotatorError(
+            f"{base} was judged after {new} (looks {since} and {look} at {anchors.folder}): name"
+            " them in the other order"
+        )
+    if since == look:
+        return ()
+    drift = measure_looks(anchors, look, since=since, cluster=cluster, confidence=confidence)
+    return (*drift.codes, *drift.groups)
+
+
+def find_early_drift(anchors: Anchors) -> list[str]:
+    """Return the codes in which the judge differs from the run when it is frozen (p <= .05)."""
+    codes = (*anchors.base.schemes[anchors.rubric.id].labels, UNDECIDED)
+    answers = _read_answers(anchors, anchors.open_frozen())[: len(codes)]
+    tests = zip(codes, measure_drift_p(answers, 1), strict=True)
+    return [code for code, p in tests if p is not None and p <= 0.05]
+
+
+def _read_answers(anchors: Anchors, runs: Sequence[Run]) -> Floats:
+    """Return 1 or 0 for each label, ``undecided`` and group, shape (these, anchors, runs). It is
+    nan if the judge failed, or did not decide: shares leave these out.
+    """
+    scheme = anchors.base.schemes[anchors.rubric.id]
+    rows = [{code} for code in (*scheme.labels, UNDECIDED)] + [*map(set, scheme.groups.values())]
+    answers = np.full((len(rows), len(anchors.trace_ids), len(runs)), np.nan)
+    places = {trace_id: n for n, trace_id in enumerate(anchors.trace_ids)}
+    for column, run in enumerate(runs):
+        for trace in run.annotations(scheme.id):
+            if trace.status == "failed":
+                continue
+            is_open = trace.status == UNDECIDED
+            labels = {UNDECIDED} if is_open else set(scheme.labels_of(trace))
+            for row, codes in enumerate(rows):
+                if not is_open or UNDECIDED in codes:
+                    answers[row, places[trace.trace_id], column] = bool(labels & codes)
+    return answers

@@ -10,7 +10,7 @@ from annotator import api
 from annotator.base.text import format_count
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import add_judge_options, make_judge_settings
+from annotator.cli.judges import add_judge_options, is_given, make_judge_settings
 from annotator.cli.options import (
     MISSED,
     GroupedCommand,
@@ -30,6 +30,10 @@ _SECTIONS = {
     "Limits and money": "rpm tpm price_in price_out prices cached",
     "Batches": "batch_file batch_results",
     "Output": "verbose quiet as_json cluster confidence draw_seed",
+}
+_FREEZING = {
+    **{"n": "-n", "asks": "--asks", "rubric": "--rubric"},
+    **{"out": "--out", "draw_seed": "--draws-seed"},
 }
 _TRIAL = ("max_cost", "batch_file", "batch_results")
 
@@ -107,16 +111,20 @@ def command(
     limits["concurrency"] = concurrency
     about: dict[str, Any]
     if api.is_anchors(source):
+        for name, option in _FREEZING.items():
+            if is_given(name):
+                raise click.UsageError(f"{option} is for new anchors; {source} has them already")
         judge = _make_judge(judge_name, options, api.open_anchors(source).base)
         about = {"cluster": parse_attributes(cluster), "confidence": confidence}
         plan = api.plan_look(source, judge, **about, **limits)
-    elif out:
-        run = api.open_run(source) if api.is_run(source) else None
-        judge = _make_judge(judge_name, options, run)
+    else:
+        if not api.is_run(source):
+            raise click.UsageError(f"{source}: neither a run directory nor anchors")
+        judge = _make_judge(judge_name, options, api.open_run(source))
+        if not out:
+            raise click.UsageError("--out DIR is missing: the directory of the new anchors")
         about = {"out": out, "n": n, "asks": asks, "seed": draw_seed}
         plan = api.plan_anchors(source, rubric, judge, **about, **limits)
-    else:
-        raise click.UsageError("--out DIR is missing: the directory of the new anchors")
     if dry_run:
         output = {"verbose": verbose, "as_json": as_json}
         show_forecast(plan.forecast(), concurrency, pilot=False, **output)
@@ -135,6 +143,6 @@ def command(
             raise SystemExit(MISSED)
 
 
-def _make_judge(name: str | None, options: Mapping[str, Any], run: api.Run | None) -> Any:
+def _make_judge(name: str | None, options: Mapping[str, Any], run: api.Run) -> Any:
     make = make_judge_settings(name, options, run)
     return make({}) if make else name

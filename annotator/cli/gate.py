@@ -37,7 +37,7 @@ from annotator.cli.tables import open_request, say_corrected
 )
 @add_option(
     "--anchors DIR",
-    "Anchors (annotate anchor) that both runs asked: takes the judge's drift from the differences.",
+    "Subtract the judge's drift, measured by these anchors (annotate anchor).",
     PATH,
 )
 @calibration_option
@@ -73,7 +73,7 @@ def command(
     Exit code: 1 a code is worse, 4 one is not decided, 0 all held.
     """
     request = open_request((base, new), groups, no_calibration, corrected=False, **options)
-    files = options["calibration_files"]
+    files = None if no_calibration else options["calibration_files"]
     if not (files or no_calibration):
         files = api.find_calibrations(*request.runs, on_notice=say_notice)
     result = api.gate(
@@ -81,12 +81,12 @@ def command(
         rubrics=rubrics,
         codes=list(chain.from_iterable(text.split(",") for text in codes)),
         tolerance=tolerance,
-        calibration=files or None,
+        calibration=files,
         cluster=request.cluster_by,
         anchors=anchors,
     )
     if any(row.corrected for row in result.rows):
-        say_corrected(files)
+        say_corrected(files or ())
     text = result.to(format_, verbose=verbose)
     if out:
         write_file(out, f"{text}\n")

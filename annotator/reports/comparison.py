@@ -405,7 +405,8 @@ def _compare_two(
         if kind == "paired":
             _, b, c, _ = _count_pairs(row.code, sides)
             size = len(sides[0])
-            minimum = ((b + c) / size - ((b - c) / size) ** 2) / size
+            differ = (b + c) / size - ((b - c) / size) ** 2
+            minimum = max(differ, 0.5 / (size + 1)) / size
         first, second = (side.of(n) for side in totals)
         gap = estimate_clustered_difference(first, second, terms.confidence, minimum)
         rows.append(replace(row, difference=gap))

@@ -1,7 +1,7 @@
 """The gate: whether a new version of an agent system fails more than the one before, by code."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import NormalDist
@@ -9,7 +9,7 @@ from typing import Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, list_first, sanitize_line, suggest
-from annotator.calibration.drift import CodeDrift, measure_looks
+from annotator.calibration.drift import CodeDrift, measure_drift
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison import (
     NOT_COMPARABLE,
@@ -30,7 +30,7 @@ from annotator.runs.anchors import Anchors
 from annotator.runs.manifest import list_differences
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER
-from validation import Estimate, Test, split_difference
+from validation import Estimate, Test, subtract_estimates
 from validation.intervals import compute_quantile
 
 GateWord = Literal["worse", "moved", "not decided", "better", "held"]
@@ -38,7 +38,8 @@ POWER = 0.8
 _POWER_QUANTILE = NormalDist().inv_cdf(POWER)
 _OF_JUDGE = ("judge", "prompt_sha256", "redaction", "only", "rejected", "least_read")
 _OPEN = 0.05  # of the traces; the note on more undecided and failed ones comes first
-_SAME_QUOTES = 0.5  # of the traces with findings in both runs
+_LARGEST = 3  # drifts in a note
+_LABELLED = "The labels correct the judge of each run: the anchors are not used."
 _QUOTES = 3  # of what got worse
 Quoted = tuple[str, Finding]  # with the trace id
 
@@ -49,7 +50,8 @@ class GateRow:
 
     ``difference``: new minus base, in [-1, 1]. ``adjusted``: p by Holm. ``more``: how many more
     traces a side (with corrected shares: labels) decide it with 80 % power if the difference stays
-    as estimated; None if it is decided, or with a ``reason``. ``detects``: the smallest rise that
+    as estimated; None if it is decided, or with a ``reason``. A moved code has a reason if its
+    group is not decided. ``detects``: the smallest rise that
     is called worse with 80 % power.
     """
 
@@ -88,10 +90,7 @@ class GatedRubric:
         results = {row.word for row in (*self.rows, *self.groups)}
         if "worse" in results:
             return 1
-        # A moved code follows its group, which is among the rows.
-        moved = [row.difference for row in self.groups if row.word == "moved"]
-        is_open = not all(is_held(difference, self.tolerance) for difference in moved)
-        return 4 if is_open or "not decided" in results else 0
+        return 4 if "not decided" in results else 0  # a moved code follows its group
 
 
 def is_held(difference: Estimate, tolerance: float) -> bool:
@@ -117,7 +116,7 @@ def decide_rows(
         level: of the tests, adjusted by Holm.
     """
     codes, totals = (_decide_family(family, tolerance, level) for family in (rows, groups))
-    moved: set[str] = set()
+    moved: dict[str, str | None] = {}
     for total in totals:
         gap = total.difference.value
         is_flat = gap is not None and abs(gap) <= tolerance
@@ -129,17 +128,21 @@ def decide_rows(
             rest = [x for x in of_group if x not in significant]
             adjusted = zip(rest, adjust_tests([x.test for x in rest]), strict=True)
             significant += [x for x, p in adjusted if p is not None and p <= level]
-        if len({(row.difference.value or 0.0) > 0 for row in significant}) == 2:
-            moved.update([total.code, *(row.code for row in significant)])
-    return _mark_moved(codes, moved), _mark_moved(totals, moved)
+        # Of traces with several codes the total may be flat though more came than went.
+        came = sum(row.difference.value or 0.0 for row in of_group)
+        signs = {(row.difference.value or 0.0) > 0 for row in significant}
+        if came <= tolerance and len(signs) == 2:
+            why = None if total.word == "held" else "its group is not decided"
+            moved |= dict.fromkeys([row.code for row in significant], why)
+    marked = [
+        replace(row, word="moved", reason=moved[row.code]) if row.code in moved else row
+        for row in codes
+    ]
+    return marked, totals
 
 
 def _is_significant(row: GateRow, level: float) -> bool:
     return row.adjusted is not None and row.adjusted <= level
-
-
-def _mark_moved(rows: Sequence[GateRow], moved: Collection[str]) -> list[GateRow]:
-    return [replace(row, word="moved") if row.code in moved else row for row in rows]
 
 
 def _decide_family(rows: Sequence[ComparedCode], tolerance: float, level: float) -> list[GateRow]:
@@ -192,11 +195,16 @@ def _plan(row: GateRow, tolerance: float, level: float) -> GateRow:
     need = (limit + _POWER_QUANTILE) / -beyond
     if beyond > 0:
         need = max((critical + _POWER_QUANTILE) / gap.value, _POWER_QUANTILE / beyond)
+    # More traces leave the error of the judge's drift as it is.
+    fixed = (gap.inputs.get("b_high", 0.0) - gap.inputs.get("b_low", 0.0)) / 2 / limit
+    if need * fixed >= 1:
+        return replace(row, reason="too few anchors")
     n = max(
         count_labels(share) if isinstance(share, Estimate) else share.n
         for share in (row.base, row.new)
     )
-    return replace(row, more=max(1, math.ceil(((need * error) ** 2 - 1) * n)))
+    times = (error**2 - fixed**2) / (1 / need**2 - fixed**2)
+    return replace(row, more=max(1, math.ceil((times - 1) * n)))
 
 
 def find_detectable(base: Share, error: float, critical: float, tolerance: float) -> float | None:
@@ -211,7 +219,8 @@ def find_detectable(base: Share, error: float, critical: float, tolerance: float
     The variance of a share grows with the rise as that of single traces does. What it gains is not
     shared with the base, as the rise may differ from task to task.
     """
-    share = ((base.value or 0.0) * base.n + 0.5) / (base.n + 1)  # one of 0 varies, too
+    n = count_labels(base) if isinstance(base, Estimate) else base.n
+    share = ((base.value or 0.0) * n + 0.5) / (n + 1)  # one of 0 varies, too
     of_base = ((base.high or 0.0) - (base.low or 0.0)) / 2 / compute_quantile(base.confidence)
     rise = 0.0
     for _ in range(100):
@@ -255,32 +264,31 @@ def gate_runs(
         rows = {row.code: _subtract_first(row) for row in (*compared.rows, *compared.code_groups)}
         drift: tuple[CodeDrift, ...] = ()
         notes: list[Note] = []
-        if (
-            anchors and anchors.rubric.id == scheme.id and why
-        ):  # labels correct each run's own judge
-            drift = _measure_drift(anchors, (base, new), cluster, compared.confidence)
-            significant = [x for x in drift if x.p is not None and x.p <= 1 - compared.confidence]
-            groups_of = {name_group(name): ids for name, ids in scheme.groups.items()}
-            notes = [_describe_drift(x, rows[x.code]) for x in significant if x.code in rows]
-            also = " in any other code" if notes else ""
-            text = f"{len(anchors.trace_ids)} anchors show no drift of the judge between the runs"
-            notes.append(Note(f"{text}{also}.", "no-drift"))
-            rows = {
-                code: _subtract_drift(row, significant, groups_of) for code, row in rows.items()
-            }
         kept = [code for code in selected if code in rows and _has_share(rows[code])]
         left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
             which = list_first(left_out, 3) if codes else f"the codes of {scheme.id}"
             empty.append(f"{which} cannot be gated by {base.judge}")
         elif kept:
+            families = kept, list_groups(scheme, kept)
+            if anchors and anchors.rubric.id == scheme.id and why:
+                by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
+                drift = measure_drift(base, new, anchors, by, compared.confidence)
+                notes += _describe_drift(drift, {code: rows[code] for code in kept}, anchors)
+            elif anchors and anchors.rubric.id == scheme.id:
+                notes.append(Note(_LABELLED, "labelled"))
+            left, totals = (
+                [_subtract_drift(rows[code], drift) for code in family] for family in families
+            )
             decided, groups = decide_rows(
-                [rows[code] for code in kept],
-                [rows[name] for name in list_groups(scheme, kept)],
+                left,
+                totals,
                 {name_group(name): ids for name, ids in scheme.groups.items()},
                 tolerance,
                 1 - compared.confidence,
             )
+            if why and (open_ := _compare_open(base, new, scheme.id)):
+                decided, groups = ([_mark_open(x, open_) for x in y] for y in (decided, groups))
             worse = [row.code for row in decided if row.word == "worse"]
             gated.append(
                 GatedRubric(
@@ -324,36 +332,6 @@ def _check_judges(base: Run, new: Run, schemes: Sequence[Scheme]) -> None:
             f" {list_first(changed, 3, '; ')}. Judge both in the same way, or look at both with"
             " annotate compare"
         )
-    if all(_is_same_traces(base, new, scheme.id) for scheme in schemes):
-        raise AnnotatorError(
-            f"{base} and {new} judged the same traces, not two versions of a system: see annotate"
-            f" compare {base} {new}"
-        )
-
-
-def _is_same_traces(base: Run, new: Run, rubric: str) -> bool:
-    """Whether both runs read the same traces: sources and attributes are equal, and most traces
-    with findings have a common quote at one place.
-    """
-    if base.manifest.sources != new.manifest.sources:
-        return False
-    before = {trace.trace_id: trace for trace in base.annotations(rubric)}
-    common = []
-    for trace in new.annotations(rubric):
-        other = before.get(trace.trace_id)
-        if other is None or other.attributes != trace.attributes:
-            return False
-        quotes = [
-            {
-                (quote.source, quote.start, quote.quote)
-                for x in side.findings
-                for quote in x.evidence
-            }
-            for side in (other, trace)
-        ]
-        if all(quotes):
-            common.append(bool(quotes[0] & quotes[1]))
-    return bool(common) and sum(common) >= _SAME_QUOTES * len(common)
 
 
 def _compare_runs(
@@ -370,6 +348,8 @@ def _compare_runs(
     lacking = [run for run in runs if run.id not in {x.run for x in labels}]
     names = " and ".join(map(str, lacking))
     why = f"no labels of {names}: annotate sample {lacking[0]}" if lacking else ""
+    if calibrations is None:
+        why = "no calibration is used"
     while True:
         source = None if why else {rubric: labels}
         try:
@@ -401,43 +381,33 @@ def _subtract_first(row: ComparedCode) -> ComparedCode:
     return replace(row, **gaps)
 
 
-def _measure_drift(
-    anchors: Anchors, runs: Sequence[Run], cluster: Sequence[str] | None, confidence: float
-) -> tuple[CodeDrift, ...]:
-    """Return the judge's drift between the looks of two runs, by code; nothing if both have one."""
-    since, look = map(anchors.find_look, runs)
-    if since == look:
-        return ()
-    by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
-    return measure_looks(anchors, look, since=since, cluster=by, confidence=confidence).codes
+def _describe_drift(
+    drifts: Sequence[CodeDrift], rows: Mapping[str, ComparedCode], anchors: Anchors
+) -> Iterator[Note]:
+    """Yield the two parts of the differences with the largest drifts, and the codes without."""
+    parts, named = [], {each.code for each in drifts}
+    for each in sorted(drifts, key=lambda each: -abs(each.drift.value or 0.0)):
+        if each.code not in rows:
+            continue
+        of_all = rows[each.code].difference
+        gaps = of_all, each.drift, _subtract_drift(rows[each.code], drifts).difference
+        total, of_judge, of_system = (format_points(gap)[0] for gap in gaps)
+        parts.append(f"{each.code}: {total} = {of_judge} judge, {of_system} system")
+    n = len(anchors.trace_ids)
+    if parts:
+        text = f"The judge's part, measured on {n} anchors, is taken out"
+        yield Note(f"{text}. Largest: {'; '.join(parts[:_LARGEST])}.", "drift")
+    if rare := [code for code in rows if code not in named]:
+        yield Note(f"None of {n} anchors has {', '.join(rare)}: nothing is taken out.", "rare")
 
 
-def _describe_drift(drift: CodeDrift, row: ComparedCode) -> Note:
-    gap = row.difference
-    left = split_difference(gap, drift.drift) if gap else drift.drift
-    of_judge, of_all, of_system = (
-        format_points(x)[0] if x and x.value is not None else "-" for x in (drift.drift, gap, left)
-    )
-    return Note(
-        f"The judge drifted on {drift.code}: {of_judge} of {of_all} points are the judge's, by the"
-        f" anchors, and {of_system} the system's, if it drifted on these traces as on the anchors.",
-        "drift",
-    )
-
-
-def _subtract_drift(
-    row: ComparedCode, drifts: Sequence[CodeDrift], members: Mapping[str, Sequence[str]]
-) -> ComparedCode:
-    """Return a row with the system's part of its difference, if the judge drifted on its code."""
-    gap = row.difference
-    codes = {each.code for each in drifts}
-    if gap and codes.intersection(members.get(row.code, ())):
-        why = "the judge drifted on one of its codes"
-        gap = Estimate("difference", None, None, None, gap.n, gap.confidence, "none", why)
-        return replace(row, difference=gap, test=Test("none", None, None, row.test.n, why))
+def _subtract_drift(row: ComparedCode, drifts: Sequence[CodeDrift]) -> ComparedCode:
+    """Return a row with the system's part of its difference, if the anchors have its code."""
     for each in drifts:
-        if gap and each.code == row.code:
-            system = split_difference(gap, each.drift)
+        if row.difference and each.code == row.code:
+            system = subtract_estimates(row.difference, each.drift)
+            why = system.reason and system.reason.replace("the second", "the judge's drift")
+            system = replace(system, reason=why)
             return replace(row, difference=system, test=_test_system(system))
     return row
 
@@ -457,17 +427,40 @@ def _list_notes(
     """Return the notes, the most damaging first."""
     notes = rank_notes(compared.notes, corrected=not why)
     for run in runs:
-        statuses = [x.status for x in run.annotations(compared.rubric.id) if x.status != "skipped"]
-        if why and sum(status not in JUDGED for status in statuses) > _OPEN * len(statuses):
+        count, total = _count_open(run, compared.rubric.id)
+        if why and count > _OPEN * total:
             notes.sort(key=lambda note: getattr(note, "id", "") != "undecided")
     extra = []
     if why:
-        text = f"The judge's own shares: its errors, which may differ, are not corrected ({why})."
+        text = f"The judge's own shares, not corrected by labels ({why}): its errors may differ."
         extra.append(Note(text, "judge-only"))
     if left_out:
         extra.append(Note(f"Not gated, {NOT_COMPARABLE}: {', '.join(left_out)}.", "no-rule"))
     ids = {note.id for note in extra}
     return (*extra, *(note for note in notes if getattr(note, "id", "") not in ids))
+
+
+def _count_open(run: Run, rubric: str) -> tuple[int, int]:
+    """Return the number of undecided and failed traces, and of all that were not skipped."""
+    statuses = [x.status for x in run.annotations(rubric) if x.status != "skipped"]
+    return sum(status not in JUDGED for status in statuses), len(statuses)
+
+
+def _compare_open(base: Run, new: Run, rubric: str) -> str | None:
+    """Return why nothing held, if one run has many more undecided and failed traces."""
+    counts = [_count_open(run, rubric) for run in (base, new)]
+    shares = [count / total if total else 0.0 for count, total in counts]
+    if abs(shares[1] - shares[0]) <= _OPEN:
+        return None
+    named = "as {} of {} traces of base and {} of {} of new are undecided or failed"
+    return named.format(*counts[0], *counts[1])
+
+
+def _mark_open(row: GateRow, why: str) -> GateRow:
+    """Return a row that held or is better as not decided."""
+    if row.word not in ("held", "better"):
+        return row
+    return replace(row, word="not decided", reason=why)
 
 
 def _select_quotes(run: Run, scheme: Scheme, codes: Sequence[str]) -> tuple[Quoted, ...]:

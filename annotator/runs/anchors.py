@@ -1,6 +1,5 @@
 """Anchors: traces whose answers are frozen, to be asked again at later looks."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import read_bounded, write_file
+from annotator.base.files import explain_errors, read_bounded, write_file
 from annotator.base.text import dump_json
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import STATUSES
@@ -37,11 +36,6 @@ class Anchors:
     trace_ids: tuple[str, ...]
     population: int
     seed: int
-
-    @property
-    def id(self) -> str:
-        """The hash of the run and of its traces, which a run names with its look."""
-        return hashlib.sha256(json.dumps([self.run_id, *self.trace_ids]).encode()).hexdigest()[:16]
 
     @property
     def frozen_names(self) -> list[str]:
@@ -95,11 +89,14 @@ class Anchors:
         """
         if run.id == self.run_id:
             return 0
-        if run.manifest.anchors.get("id") != self.id:
+        entry = run.manifest.anchors
+        number = int(entry.get("look", 0))
+        looks = self.open_looks()[number - 1 : number] if number else []
+        if [look.id for look in looks] != [entry.get("run")]:
             raise AnnotatorError(
                 f"{run}: it names no look at {self.folder}; judge with --anchors {self.folder}"
             )
-        return int(run.manifest.anchors["look"])
+        return number
 
     def check_judge(self, frozen: Manifest, other: Manifest) -> None:
         """Check that a run has the judge and the rubric of the frozen answers, maybe beside others.
@@ -128,7 +125,13 @@ class Anchors:
         if (self.folder / _FILE).exists():
             if read_bounded(self.folder / _FILE).decode() != text:
                 raise AnnotatorError(f"{self.folder}: other anchors are there; name another --out")
-            return
+            if (self.folder / "frozen/1/run.json").exists():
+                return
+        with explain_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        write_file(self.folder / _FILE, text)
+        lines = "".join(f"{dump_trace(trace)}\n" for trace in traces)
+        write_file(self.folder / _TRACES, lines, private=True)
         manifest, kept = run.manifest, set(self.trace_ids)
         annotations = [x for x in run.annotations(self.rubric.id) if x.trace_id in kept]
         totals = {status: sum(x.status == status for x in annotations) for status in STATUSES}
@@ -139,9 +142,6 @@ class Anchors:
             "pilot": {"traces": len(annotations), "of": self.population},
         }
         Run(manifest.copy_with(changes), None, annotations).save(self.folder / "frozen/1")
-        lines = "".join(f"{dump_trace(trace)}\n" for trace in traces)
-        write_file(self.folder / _TRACES, lines, private=True)
-        write_file(self.folder / _FILE, text)
 
 
 def is_anchors(path: Path | str) -> bool:

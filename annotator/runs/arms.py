@@ -191,7 +191,7 @@ async def judge_arms(
             continue
         if not resume:
             raise AnnotatorError(
-                f"{folder}: a run is there; go on with --resume, or name another --out"
+                f"{folder}: a run is there; go on with --resume, or delete it to begin anew"
             )
         costs[arm.name] = read_run_cost(open_run(folder))
     for n, arm in enumerate(trial.arms, 1):

@@ -81,8 +81,8 @@ class Manifest(BaseModel):
         listed: all traces that the shards share.
         shards: the ids of the runs that were merged into it.
         conditions: those of ``--group``.
-        anchors: the look at anchors before it: their ``id``, ``folder``, ``look``, and the codes
-            whose drift was shown.
+        anchors: the look at anchors before it: their ``folder``, ``look``, its ``run``, and the
+            codes whose drift was shown.
         pilot: the number of ``traces`` sampled, and ``of`` how many.
         selection: the number of traces that were chosen by their ids, for example labelled ones.
     """

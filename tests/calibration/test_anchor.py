@@ -169,6 +169,9 @@ def test_failed_traces_are_missing_and_undecided_is_an_answer(study, judge):
     undecided = next(each for each in result["codes"] if each["code"] == "undecided")
     assert undecided["drift"]["inputs"]["items"] == ANCHORS - 1
     assert undecided["drift"]["value"] == pytest.approx(1 / (ANCHORS - 1))
+    for each in result["codes"]:  # shares leave the undecided one out, too
+        if each["code"] in ("late", "none"):
+            assert (each["drift"]["value"], each["drift"]["inputs"]["items"]) == (0, ANCHORS - 2)
 
 
 def test_a_stopped_look_goes_on_and_a_repeat_is_a_new_look(study):
@@ -185,6 +188,42 @@ def test_a_stopped_look_goes_on_and_a_repeat_is_a_new_look(study):
     assert read_drift(study)["look"] == 2
     refused = freeze(study, "--draws-seed", "1", code=2)
     assert "other anchors are there" in refused.err
+
+
+def test_half_a_look_is_of_another_time(study, judge):
+    """A run asks all anchors anew: an answer of before would be another judge's."""
+    freeze(study, "--asks", "1")
+    prices = ("--price-in", "1000", "--price-out", "1000", "--concurrency", "1")
+    study.call("anchor", "anchors", *prices, "--max-cost", "30", code=3)
+    judge.more = 0.3
+    run = ("run", "traces.jsonl", *RUBRIC, *study.model, "--anchors", "anchors", "--out", "new")
+    assert count_calls(study, *run)[0] == ANCHORS + TRACES
+    flips = sum(0.3 <= random.Random(n).random() < 0.6 for n in read_ids(study))
+    late = next(each for each in read_drift(study)["codes"] if each["code"] == "late")
+    assert late["drift"]["value"] == pytest.approx(flips / ANCHORS)
+
+
+def test_anchors_frozen_again_do_not_know_the_looks_of_before(study, judge):
+    freeze(study, "--asks", "1")
+    run = ("run", "traces.jsonl", *RUBRIC, *study.model, "--anchors", "anchors", "--out", "new")
+    study.call(*run)
+    with pytest.raises(annotator.AnnotatorError, match="was judged after"):
+        annotator.measure_drift(open_run("new"), open_run("run"), "anchors")
+    shutil.rmtree(study.folder / "anchors")
+    judge.more = 0.3
+    done = freeze(study, "--asks", "1")
+    assert "the judge already differs from run in late, none" in done.err.replace("\n   ", " ")
+    study.call("anchor", "anchors")
+    with pytest.raises(annotator.AnnotatorError, match="names no look"):
+        annotator.measure_drift(open_run("run"), open_run("new"), "anchors")
+
+
+def test_freezing_that_was_killed_goes_on(study):
+    """The answers of the run are written last."""
+    freeze(study, "--asks", "0")
+    shutil.rmtree(study.folder / "anchors" / "frozen")
+    freeze(study, "--asks", "0")
+    assert "No drift" in study.call("anchor", "anchors").out
 
 
 def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
@@ -219,6 +258,9 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
         (("run", "traces.jsonl", "--anchors", "anchors", *RULES), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "nothing"), "no anchors there"),
         (("anchor", "run"), "--out"),
+        (("anchor", "anchors", "-n", "5"), "-n is for new anchors"),
+        (("anchor", "anchors", "--out", "new"), "--out is for new anchors"),
+        (("anchor", "missing"), "neither a run directory nor anchors"),
         (("anchor", "traces.jsonl", "--out", "new"), "neither a run directory nor anchors"),
     ],
 )
@@ -242,12 +284,19 @@ def test_in_python(study, judge):
     assert annotator.ask_anchors("anchors").drifted == ("late", "none")
 
 
-def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge):
-    """The new version is as the old one; the judge finds 30 points more of its traces late."""
-    freeze(study)
+@pytest.mark.parametrize(("drift", "is_shown"), [(0.3, True), (0.1, False)])
+def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge, drift, is_shown):
+    """The new version is as the old one; the judge finds more of its traces late. Its drift is
+    subtracted whether a test shows it or not, also from the group.
+    """
+    for each in (grouped := json.loads(json.dumps(SLIPS)))["codes"]:
+        each["group"] = "tone" if each["id"] == "rude" else "slip"
+    (study.folder / "slips.yaml").write_text(json.dumps(grouped))
+    study.call("run", "traces.jsonl", *RUBRIC, *study.model, "--out", "grouped")
+    freeze(study, source="grouped")
     run = ("run", *RUBRIC, *study.model, "--anchors", "anchors", "--out")
     study.call(*run, "base", "traces.jsonl")
-    judge.more = 0.3
+    judge.more = drift
     again = [make_trace(n, f"Trace {n}, step 1.", f"Step 2 of {n}, new.") for n in range(TRACES)]
     (study.folder / "later").mkdir()
     write_labels(study.folder / "later" / "traces.jsonl", again)
@@ -265,6 +314,10 @@ def test_the_gate_takes_the_judges_drift_from_the_difference(study, judge):
     assert row["difference"]["value"] == pytest.approx(
         whole["difference"]["value"] - late["drift"]["value"]
     )
-    assert abs(row["difference"]["value"]) < 0.1 < late["drift"]["value"]
-    assert "The judge drifted on late" in " ".join(table["notes"])
+    assert abs(row["difference"]["value"]) < 0.1
+    assert late["drift"]["value"] > 0
+    assert (late["p"] <= 0.05) == is_shown
+    slip = table["groups"][0]
+    assert (slip["code"], slip["difference"]) == ("slip (group)", row["difference"])
+    assert f"measured on {ANCHORS} anchors, is taken out. Largest: late: +" in table["notes"][0]
     assert "no anchors there" in study.call(*gate, "--anchors", "none", code=2).err

@@ -1,6 +1,8 @@
 """`annotate gate`: the words by hand-made numbers, and two runs of one judge as a user has them."""
 
 import json
+import math
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -54,8 +56,8 @@ MEMBERS = {"g": ("a", "b"), "other": ("c",)}
 @pytest.mark.parametrize(
     ("total", "fall", "words"),
     [
-        ((0.0, -0.04, 0.04, 0.9), 0.001, ["moved", "moved", "moved"]),
-        ((0.0, -0.09, 0.09, 0.9), 0.001, ["moved", "moved", "moved"]),
+        ((0.0, -0.04, 0.04, 0.9), 0.001, ["moved", "moved", "held"]),
+        ((0.0, -0.09, 0.09, 0.9), 0.001, ["moved", "moved", "not decided"]),
         ((0.0, -0.04, 0.04, 0.9), 0.300, ["held", "worse", "held"]),  # the fall is not shown
         ((0.04, 0.01, 0.07, 0.01), 0.001, ["better", "worse", "not decided"]),  # the total rose
         ((0.06, -0.01, 0.13, 0.1), 0.001, ["better", "worse", "not decided"]),
@@ -75,6 +77,15 @@ def test_a_second_change_in_the_group_is_tested_within_the_group():
     decided, _ = decide_rows(rows, [code("g", 0.0, -0.04, 0.04, 0.9)], members, 0.05)
     assert decided[0].adjusted == pytest.approx(0.06)
     assert [row.word for row in decided] == ["moved", "moved", "held", "held"]
+
+
+def test_a_rise_that_traces_with_several_codes_hide_is_no_move():
+    """The group's total is flat, but its codes rose by .1 + .06 - .1."""
+    rows = [code("a", -0.1, -0.16, -0.04, 0.001), code("b", 0.1, 0.04, 0.16, 0.001)]
+    rows.append(code("c", 0.06, -0.01, 0.13, 0.1))
+    totals = [code("g", 0.0, -0.04, 0.04, 0.9)]
+    decided, _ = decide_rows(rows, totals, {"g": ("a", "b", "c")}, 0.05)
+    assert [row.word for row in decided] == ["better", "worse", "not decided"]
 
 
 def test_codes_of_different_groups_do_not_move():
@@ -103,6 +114,21 @@ def test_traces_that_would_decide_it(gap, more):
     assert row.reason == (None if more else "the difference is the tolerance")
 
 
+@pytest.mark.parametrize(("half", "more"), [(0.03, 1056), (0.06, None)])
+def test_more_traces_leave_the_error_of_the_drift(half, more):
+    """Standard errors: .05 in all, of it half / 1.960 the drift's; .05 / 2.802 = .01785 decides.
+    (.05^2 - .01531^2) / (.01785^2 - .01531^2) - 1 = 26.0; .03061 is too much already.
+    """
+    row = code("a", 0.0, -Z * 0.05, Z * 0.05, 0.9, n=44)
+    inputs = {"b_low": -half, "b_high": half}
+    [found], _ = decide_rows(
+        [replace(row, difference=replace(row.difference, inputs=inputs))], [], {}, 0.05
+    )
+    expected = (0.05**2 - (half / Z) ** 2) / ((0.05 / (Z + POWER)) ** 2 - (half / Z) ** 2) - 1
+    assert found.more == (more and math.ceil(expected * 44))
+    assert found.reason == (None if more else "too few anchors")
+
+
 @pytest.mark.parametrize(
     ("error", "tolerance", "rise"),
     [
@@ -115,6 +141,15 @@ def test_the_rise_that_is_found(error, tolerance, rise):
     share = Interval(0.1, 0.1, 0.1, 10, 100, 0.95, "exact")
     detected = find_detectable(share, error, Z, tolerance)
     assert detected == (rise and pytest.approx(rise, abs=1e-6))
+
+
+def test_half_a_label_is_added_not_half_a_trace():
+    """None of ten labels has it: .5 / 11, as for ten traces."""
+    inputs = {"n1_raw": 4, "n0_raw": 6, "others": []}
+    of_labels = Estimate("share", 0.0, 0.0, 0.2, 1000, 0.95, "made", None, inputs)
+    of_traces = Interval(0.0, 0.0, 0.2, 0, 10, 0.95, "exact")
+    rises = [find_detectable(share, 0.05, Z, 0.05) for share in (of_labels, of_traces)]
+    assert rises[0] == rises[1] > 0.2
 
 
 def test_a_rise_adds_its_own_variance():
@@ -179,6 +214,36 @@ def test_each_code_of_two_runs_has_a_word(gate, base, new, words, exit_code):
         zip(GROUPS, words.split(), strict=True)
     )
     assert done.code == document["exit_code"] == exit_code
+
+
+def test_the_same_answers_again_hold(annotate_cli, tmp_path, rubric):
+    """Deterministic agents that did not change, read from the same folder. The interval: half a
+    pair more differs, sqrt(.5 / 401 / 400), t of 39 degrees is 2.0227.
+    """
+    for name in ("base", "new"):
+        version(tmp_path / name, rubric, ["alpha", "beta"], "logs")
+    done = annotate_cli("gate", "base", "new", "--format", "json")
+    alpha = json.loads(done.out)[0]["rows"][0]
+    assert (done.code, alpha["word"]) == (0, "held")
+    assert alpha["difference"]["high"] == pytest.approx(2.0227 * (0.5 / 401 / 400) ** 0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(("open_", "words"), [(2, "held"), (3, "not decided")])
+def test_many_more_open_traces_decide_nothing(annotate_cli, tmp_path, rubric, open_, words):
+    """Of 40 traces of new; base has none: 5 and 7.5 points."""
+    for name, count in (("base", 0), ("new", open_)):
+        traces = [
+            said(f"t{n}", status="undecided" if n < count else None, project="p", task=str(n))
+            for n in range(40)
+        ]
+        make_run(tmp_path / name, rubric, traces, sources=[name])
+    tolerance = ("--tolerance", "20", "--format", "json")
+    [document] = json.loads(annotate_cli("gate", "base", "new", *tolerance).out)
+    assert {row["word"] for row in (*document["rows"], *document["groups"])} == {words}
+    reason = document["rows"][0]["reason"]
+    assert reason is None or reason == (
+        "as 0 of 40 traces of base and 3 of 40 of new are undecided or failed"
+    )
 
 
 def test_differences_are_those_of_compare(annotate_cli, gate):
@@ -251,6 +316,7 @@ def test_each_run_is_corrected_by_its_own_labels(annotate_cli, tmp_path, rubric)
     judged = annotate_cli("gate", "base", "new", "--no-calibration", "--format", "json")
     [alpha, *_] = json.loads(judged.out)[0]["rows"]
     assert (alpha["difference"]["value"], alpha["corrected"]) == (0, False)
+    assert "no calibration is used" in judged.out
 
 
 # Refusals
@@ -259,8 +325,6 @@ def test_each_run_is_corrected_by_its_own_labels(annotate_cli, tmp_path, rubric)
 def damage(name, tmp_path, rubric):
     """Write a base and a new run that cannot be gated, and return the options of the command."""
     base = version(tmp_path / "base", rubric, ["alpha"])
-    if name == "same traces":
-        version(tmp_path / "new", rubric, ["alpha"])
     if name == "other judge":
         version(tmp_path / "new", rubric, ["alpha"], "v2", judge="llm:other")
     if name == "other version":
@@ -285,7 +349,6 @@ def damage(name, tmp_path, rubric):
     [
         ("same run", "this run was given twice"),
         ("missing", "new: not a run directory"),
-        ("same traces", "judged the same traces, not two versions of a system"),
         ("other judge", 'judge: id was "llm:m", is now "llm:other"'),
         ("other version", "faults was v1"),
         ("other rubric", "have no rubric in common"),
@@ -357,6 +420,10 @@ def test_junit_has_a_case_for_each_row(gate):
     undecided = gate(["alpha"], ["alpha"] * 3, "--format", "junit", tasks=5)
     suite = ElementTree.fromstring(undecided.raw).find("testsuite")
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "5")
+    for points, code, skipped in ((10, 0, "0"), (0.2, 4, "5")):  # a group that did not hold
+        moved = gate(["alpha"] * 3, ["beta"] * 3, "--format", "junit", "--tolerance", points)
+        suite = ElementTree.fromstring(moved.raw).find("testsuite")
+        assert (moved.code, suite.get("failures"), suite.get("skipped")) == (code, "0", skipped)
 
 
 def test_a_program_checks_a_gate(gate, tmp_path):

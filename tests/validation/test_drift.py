@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from validation import Estimate, estimate_drift, measure_drift_p, split_difference
+from validation import estimate_drift, measure_drift_p
 
 NAN = float("nan")
 FLIP = [[0, 0, 0, 1]] * 12  # three frozen answers and a look
@@ -88,15 +88,10 @@ def test_the_difference_and_its_interval():
     assert estimate_drift(before, after, tasks).reason == "5 clusters on a side, fewer than 6"
 
 
-def test_what_is_left_of_a_difference():
-    """By hand: .10 - .03, and the roots of .06^2 + .04^2 and .05^2 + .02^2."""
-
-    def make(value, low, high, reason=None):
-        return Estimate("x", value, low, high, 60, 0.95, "t", reason)
-
-    left = split_difference(make(0.10, 0.04, 0.15), make(0.03, 0.01, 0.07))
-    assert left.value == pytest.approx(0.07)
-    assert left.low == pytest.approx(0.07 - (0.06**2 + 0.04**2) ** 0.5)
-    assert left.high == pytest.approx(0.07 + (0.05**2 + 0.02**2) ** 0.5)
-    unknown = split_difference(make(0.10, 0.04, 0.15), make(0.03, None, None, "5 clusters"))
-    assert (unknown.value, unknown.reason) == (None, "the drift has no interval: 5 clusters")
+def test_the_same_answers_again():
+    """Half of one more item differs: sqrt(.5 / 13 / 12), t of 11 degrees is 2.2010."""
+    answers = np.array([[0], [1], [1]] * 4, dtype=float)
+    for clusters in (None, [*"aabbccddeeff"]):
+        half = {None: 2.200985, 6: 2.570582}[clusters and 6] * (0.5 / 13 / 12) ** 0.5
+        drift = estimate_drift(answers, answers, clusters)
+        assert (drift.low, drift.high) == (pytest.approx(-half), pytest.approx(half))

@@ -129,15 +129,16 @@ def summarize(gated: GatedRubric) -> str:
         if gaps := [_write_gap(row) for row in rows if row.word == word]:
             parts.append(f"{word.capitalize()}: {list_first(gaps, _NAMED)}.")
     if gated.exit_code == 0:
-        parts.append(f"No share rose by more than {_write_limit(gated)} points.")
+        which = "No other share" if any(row.word == "moved" for row in rows) else "No share"
+        parts.append(f"{which} rose by more than {_write_limit(gated)} points.")
     elif gated.exit_code == 4:
         parts.insert(0, "Not decided.")
     results = [row.word for row in gated.rows]
     counts = [f"{results.count(word)} {word}" for word in reversed(_ORDER) if word in results]
     text = f"{format_count(len(results), 'code')}: {', '.join(counts)}."
     if numbers := [row.more for row in rows if row.more is not None]:
-        unit = _name_unit(gated)
-        text += f" To decide one takes {_round_up(min(numbers))} more {unit} a side, or more."
+        unit = "labels" if gated.rows[0].corrected else "traces of new tasks"
+        text += f" At least {_round_up(min(numbers))} more {unit} a side are needed to decide one."
     return " ".join([*parts, text])
 
 
@@ -206,22 +207,22 @@ def _describe(gated: GatedRubric) -> dict[str, Any]:
 
 
 def _write_suite(gated: GatedRubric) -> str:
-    """Return a test case for each row: worse is a failure, not decided is skipped."""
+    """Return a test case for each row: worse is a failure, not decided is skipped, and so is moved
+    in a group that is not decided.
+    """
     rows = (*gated.rows, *gated.groups)
     name = quoteattr(f"annotate gate {gated.compared.rubric.id}")
-    tags = {"worse": "failure", "not decided": "skipped"}
-    lines = []
+    lines, tags = [], []
     for row in rows:
         text = f"{row.word}: {_write_gap(row)}, p {format_p(row.adjusted)} (Holm)"
-        if row.word == "not decided":
+        is_open = row.word == "not decided" or (row.word == "moved" and row.reason)
+        tag = "failure" if row.word == "worse" else "skipped" if is_open else ""
+        if is_open:
             text += f"; {row.reason or f'{row.more} more {_name_unit(gated)} a side would decide'}"
         message = quoteattr(escape_controls(text))
         case = f"<testcase classname={name} name={quoteattr(escape_controls(row.code))}"
-        tag = tags.get(row.word)
         lines.append(f"{case}><{tag} message={message}/></testcase>" if tag else f"{case}/>")
-    counts = [
-        f'{tag}{"s" * (tag == "failure")}="{sum(x.word == word for x in rows)}"'
-        for word, tag in tags.items()
-    ]
+        tags.append(tag)
+    counts = f'failures="{tags.count("failure")}" skipped="{tags.count("skipped")}"'
     cases = "\n".join(lines)
-    return f'<testsuite name={name} tests="{len(rows)}" {" ".join(counts)}>\n{cases}\n</testsuite>'
+    return f'<testsuite name={name} tests="{len(rows)}" {counts}>\n{cases}\n</testsuite>'
