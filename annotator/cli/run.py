@@ -37,9 +37,9 @@ from annotator.traces import check_exists, count_traces, load_traces, parse_shar
 # The groups of options in `annotate run --help`, the common ones first.
 _SECTIONS = {
     "Options": "rubric_names models judge_name base_url out resume limit dry_run max_cost"
-    " concurrency anchors",
+    " concurrency",
     "Which traces": "reader map_file agent_name failed_only redact groups",
-    "Model": "api_key_env api temperature seed context samples critic",
+    "Model": "api_key_env api temperature seed context samples critic anchors",
     "Limits and money": "pilot rpm tpm price_in price_out prices cached",
     "Batches": "batch batch_file batch_results",
     "What counts": "rejected least_read",

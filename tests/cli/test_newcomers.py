@@ -267,6 +267,6 @@ def test_commands_are_listed_in_groups(annotate_cli):
     text = annotate_cli("--help").out
     assert re.findall(r"(?m)^([A-Z].*):$", text)[1:] == [
         *("Judge", "Read", "Check with people", "Find codes", "Improve the judge"),
-        *("Count without a judge", "Files"),
+        *("Count without a judge", "Work with a coding agent", "Files"),
     ]
     assert max(map(len, text.splitlines())) <= 80

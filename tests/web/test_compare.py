@@ -142,7 +142,7 @@ def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, vis
         assert cells[-1] == ("-" if p is None else f"{p:.4f}")
     text = page.inner_text("main")
     assert (page.locator(".dot.judged").count() == 0) == corrected
-    assert ("corrected by people's labels" in text) == corrected
+    assert ("corrected by the labels" in text) == corrected
     reason = "Not corrected by the calibration: no trace of m2 has a label."
     assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0
