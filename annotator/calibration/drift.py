@@ -115,7 +115,7 @@ def measure_looks(
         anchors=str(anchors.folder),
         traces=len(anchors.trace_ids),
         population=anchors.population,
-        failed=int(np.isnan(answers[-1, :, frozen + look - 1]).sum()),
+        failed=int(np.isnan(answers[len(codes) - 1, :, frozen + look - 1]).sum()),
         tasks=len({*clusters}) if named else None,
         frozen=frozen,
         look=look,

@@ -118,7 +118,7 @@ class _Tools:
 
     def list_findings(self, run: str, code: str, limit: int = 20) -> str:
         """List the findings of a code as JSON lines: trace, rationale, quotes and their sources.
-        The first line says how many there are in the counted traces, by rubric.
+        The first JSON line says how many there are in the counted traces, by rubric.
         """
         from annotator.reports.counts import JUDGED
 

@@ -13,7 +13,9 @@ from annotator.rubrics import NONE
 
 def tabulate(result: JudgeDrift) -> list[Table]:
     """Return one table with a row for each code. Its document has all numbers."""
-    codes = sorted(result.codes, key=lambda x: (x.code in (NONE, "undecided"), x.p or 1.0))
+    codes = sorted(
+        result.codes, key=lambda x: (x.code in (NONE, "undecided"), 1.0 if x.p is None else x.p)
+    )
     points = [format_points(each.drift) for each in codes]
     columns = {
         "frozen %": [_format_rate(each, "p2") for each in codes],

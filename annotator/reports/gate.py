@@ -274,7 +274,8 @@ def gate_runs(
             if anchors and anchors.rubric.id == scheme.id and why:
                 by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
                 drift = measure_drift(base, new, anchors, by, compared.confidence)
-                notes += _describe_drift(drift, {code: rows[code] for code in kept}, anchors)
+                if drift:
+                    notes += _describe_drift(drift, {code: rows[code] for code in kept}, anchors)
             elif anchors and anchors.rubric.id == scheme.id:
                 notes.append(Note(_LABELLED, "labelled"))
             left, totals = (
@@ -457,7 +458,9 @@ def _compare_open(base: Run, new: Run, rubric: str) -> str | None:
 
 
 def _mark_open(row: GateRow, why: str) -> GateRow:
-    """Return a row that held or is better as not decided."""
+    """Return a row that held or is better as not decided; a moved code follows its group."""
+    if row.word == "moved":
+        return replace(row, reason=row.reason or "its group is not decided")
     if row.word not in ("held", "better"):
         return row
     return replace(row, word="not decided", reason=why)

@@ -194,7 +194,8 @@ def _write_summary(causes: Causes) -> str:
     text += " names the agent and the step that caused the failure."
     if causes.delays:
         delay = format_number(median(causes.delays), 1).removesuffix(".0")
-        text += f" It shows {delay} messages later in the median ({min(causes.delays)} to"
+        text += f" It shows {delay} message{'' if delay == '1' else 's'} later in the median"
+        text += f" ({min(causes.delays)} to"
         text += f" {max(causes.delays)}; known in {format_count(len(causes.delays), 'trace')})."
     return text
 

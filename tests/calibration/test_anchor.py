@@ -46,7 +46,8 @@ def judge():
 @pytest.fixture
 def study(tmp_path, annotate_cli, judge):
     """A server, a run of 80 traces there, and a function that calls ``annotate``."""
-    (tmp_path / "slips.yaml").write_text(json.dumps(SLIPS))
+    codes = [{**code, "group": "speech"} for code in SLIPS["codes"]]
+    (tmp_path / "slips.yaml").write_text(json.dumps({**SLIPS, "codes": codes}))
     traces = [make_trace(n, f"Trace {n}, step 1.", f"Step 2 of {n}.") for n in range(TRACES)]
     write_labels(tmp_path / "traces.jsonl", traces)
     with Server(judge) as server:

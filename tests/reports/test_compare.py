@@ -126,7 +126,10 @@ def test_traces_without_a_partner_are_left_out_and_said(annotate_cli, tmp_path, 
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [50, 50], [7, 1])
     assert rows["alpha"]["difference"]["value"] == pytest.approx(0.2)
     out = annotate_cli("compare", run, *BY_MODEL).out
-    assert "left out of the judge's own shares: 7 of one and 1 of two." in " ".join(out.split())
+    assert (
+        "judged traces without a judged partner are in no share: 7 of one and 1 of two."
+        in " ".join(out.split())
+    )
 
 
 def test_a_skipped_or_failed_trace_is_no_partner(annotate_cli, tmp_path, rubric):

@@ -48,16 +48,16 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         "match": "typography",
     }
     nothing = {"secondary": [], "error": None, "reason": None}
+    nowhere = dict.fromkeys(("agent", "step", "shown_agent", "shown_step", "steps"))
+    alpha = {"code": "alpha", "rationale": "why\nso", "votes": 2, "evidence": [evidence] * 2}
+    beta = {"code": "beta", "rationale": "b", "votes": None, "evidence": []}
     assert one == {
         **{"run": manifest["id"], "run_status": "finished", "limit": None},
         **{"rubric": "faults", "rubric_version": 1},
         **{"rubric_sha256": rubric.sha256, "judge": "llm:m"},
         **{"judge_sha256": open_run(run).judge_sha256, "trace_id": "t/1", "status": "labelled"},
         **{"primary": "alpha", "secondary": ["beta"]},
-        "findings": [
-            {"code": "alpha", "rationale": "why\nso", "votes": 2, "evidence": [evidence] * 2},
-            {"code": "beta", "rationale": "b", "votes": None, "evidence": []},
-        ],
+        "findings": [alpha | nowhere, beta | nowhere],
         "rejected": [{"code": "gamma", "reason": "quote not found", "quotes": ["made up"]}],
         **{"model": "m", "setting": None, "project": "p", "task": "8", "framework": None},
         **{"run_name": None, "merge": None, "passed": False},
