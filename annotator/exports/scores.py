@@ -11,13 +11,13 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import NewFile
 from annotator.base.text import dump_json, list_first, sanitize_line
+from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Finding
 from annotator.runs.run import Run
 
 TRACE_ID = "tool_trace_id"
 """The attribute in which readers keep a trace's id in the tool that exported it."""
-_COUNTED = ("labelled", "none")
 Record = dict[str, Any]
 
 
@@ -126,7 +126,7 @@ def write_requests(run: Run, target: Target, file: Path, attribute: str | None =
 def make_scores(run: Run, attribute: str | None, left_out: Counter[str]) -> Iterator[Score]:
     """Yield the scores of each judged trace; count the other results in ``left_out``."""
     for annotation in run.annotations():
-        if annotation.status in _COUNTED:
+        if annotation.status in JUDGED:
             yield from _score(run, annotation, run.schemes[annotation.rubric], attribute)
         else:
             left_out[annotation.status] += 1
@@ -170,7 +170,7 @@ def _find_id(annotation: Annotation, attribute: str | None) -> str:
 def _check_ids(run: Run, attribute: str | None) -> None:
     traces: dict[tuple[str, str], str] = {}
     for annotation in run.annotations():
-        if annotation.status not in _COUNTED:
+        if annotation.status not in JUDGED:
             continue
         name, tool_id = sanitize_line(annotation.trace_id, 100), _find_id(annotation, attribute)
         if not tool_id:

@@ -11,7 +11,6 @@ from annotator.reports.tables.brief import MARKS
 from validation import LEAST_CLUSTERS, TOO_RARE, SideTotals, Test
 
 _UNEQUAL = 5  # times as many traces in the largest condition as in the smallest
-SAME = "same-traces"  # the id of a note
 UNADJUSTED = Note(
     "Intervals are not adjusted for the number of tests; p (Holm) is. So an interval may leave out"
     " 0 where p shows no difference.",
@@ -165,8 +164,7 @@ def describe_correction(
         what = "Differences of the judge's own shares" if two else "Shares of the judge alone"
         yield Note(f"{what}: its errors are not corrected.", "judge-only")
         if same:
-            text = "The same traces have the same true shares: corrected ones are not compared."
-            yield Note(text, SAME)
+            yield "The same traces have the same true shares: corrected ones are not compared."
         return
     labels = " and ".join(str(len(side.people)) for side in corrected)
     text = (

@@ -162,7 +162,7 @@ def _compare(
     and a label is of only one of them.
     """
     runs = (run, since)
-    for compared in compare(runs, "run", name_runs(runs), cluster=cluster):
+    for compared in compare(runs, "run", name_runs(runs), cluster=cluster, rerun=True):
         if compared.rubric.id == rubric:
             return compared
     raise AnnotatorError(f"{since} was not judged by this version of {rubric}")

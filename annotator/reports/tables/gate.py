@@ -137,7 +137,8 @@ def summarize(gated: GatedRubric) -> str:
     counts = [f"{results.count(word)} {word}" for word in reversed(_ORDER) if word in results]
     text = f"{format_count(len(results), 'code')}: {', '.join(counts)}."
     if numbers := [row.more for row in rows if row.more is not None]:
-        unit = "labels" if gated.rows[0].corrected else "traces of new tasks"
+        unit = _name_unit(gated)
+        unit += " of new tasks" if unit == "traces" else ""
         text += f" At least {_round_up(min(numbers))} more {unit} a side are needed to decide one."
     return " ".join([*parts, text])
 

@@ -13,7 +13,6 @@ from annotator.base.text import (
     wrap_line,
     wrap_lines,
 )
-from annotator.reports.comparison_notes import SAME
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -173,8 +172,7 @@ def _list_notes(result: Triage) -> Iterator[str]:
     compared = result.comparison.notes if result.comparison else ()
     yield from counted.notes
     for note in compared:
-        if (id_ := getattr(note, "id", "")) != SAME:  # an id in both runs is not one trace here
-            yield Note(f"The comparison: {note}", id_)
+        yield Note(f"The comparison: {note}", getattr(note, "id", ""))
     unranked = [code.row.code for code in codes if find_share(code.row) is None]
     if unranked and len(unranked) < len(codes):
         yield Note(f"Without a share, and so last, by count: {', '.join(unranked)}.", "last")
