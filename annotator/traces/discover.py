@@ -100,9 +100,9 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
         if not isinstance(ref, Ignored):
             if (key := hash(ref.id)) in ids:
                 in_memory = isinstance(ref, TraceRef) and not ref.file
-                place = n if in_memory else replace_surrogates(ref.path)
+                suffix = n if in_memory else replace_surrogates(ref.path)
                 reason = getattr(ref, "reason", _SECOND.format(ref.id))
-                ref = Unreadable(f"{ref.id} [{place}]", ref.path, reason)
+                ref = Unreadable(f"{ref.id} [{suffix}]", ref.path, reason)
             ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
@@ -173,10 +173,10 @@ def find_files(
     fixed = next(n for n, name in enumerate(parts) if glob.has_magic(name))
     root = Path(*parts[:fixed])
     try:
-        found = set(root.glob("/".join(parts[fixed:])))
+        paths = set(root.glob("/".join(parts[fixed:])))
     except ValueError as error:  # a ** beside other letters
         raise AnnotatorError(f"{path}: {error}") from error
-    matches = sorted(path for path in found if "/." not in str(path).removeprefix(str(root)))
+    matches = sorted(match for match in paths if "/." not in str(match).removeprefix(str(root)))
     if not matches:
         raise AnnotatorError(f"no file matches {path}")
     for match in matches:
