@@ -175,6 +175,12 @@ def test_a_trace_given_twice_does_not_stand_twice():
     assert "x [3]: a second trace with the id 'x'" in run.manifest.problems[0]
 
 
+def test_an_id_that_no_file_can_hold_is_a_failure_of_its_trace_alone():
+    run = an.annotate([talk("x\ud800"), talk("y")], "comm_errors", judge=Loud())
+    assert sorted(run.to_pandas().status) == ["failed", "none"]
+    assert run.to_dataset()["status"] == run.to_pandas().status.tolist()
+
+
 @pytest.mark.parametrize("kind", [JudgeStopped, BudgetReached])
 @pytest.mark.parametrize("held", [True, False])
 def test_what_a_judge_that_stops_has_judged_is_kept(tmp_path, held, kind):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -34,7 +35,6 @@ from annotator.traces.records import name_type
 
 _PEEK = 20  # records that are looked at to tell whether those of a file belong together
 _LINKED = "a link to a folder; name it to have it read"
-_SECOND = "a second trace with the id {!r}; give each its own, or name one folder above both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class TraceRef:
     records: "array[int] | None" = None  # number and byte of each record of a trace of many
     key: str = ""  # the id that those records share; "" if all of the file belong to the trace
     stamp: tuple[int, int] | None = None  # the time and size of the file
+    problem: str = ""  # with records that may belong to this trace
     document: Any = None  # the content, or the names in a run folder, if in memory
 
 
@@ -100,9 +101,12 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
         if not isinstance(ref, Ignored):
             if (key := hash(ref.id)) in ids:
                 in_memory = isinstance(ref, TraceRef) and not ref.file
-                suffix = n if in_memory else replace_surrogates(ref.path)
-                reason = getattr(ref, "reason", _SECOND.format(ref.id))
-                ref = Unreadable(f"{ref.id} [{suffix}]", ref.path, reason)
+                new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
+                reason = f"a second trace with the id {ref.id!r}; give each its own, or name one"
+                reason = (
+                    ref.reason if isinstance(ref, Unreadable) else f"{reason} folder above both"
+                )
+                ref = Unreadable(new_id, ref.path, reason)
             ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
@@ -139,7 +143,11 @@ def list_folder(folder: str | Path) -> Names:
     folders, files, links = set[str](), set[str](), set[str]()
     with os.scandir(folder) as entries:
         for entry in entries:
-            (folders if entry.is_dir() else files).add(entry.name)
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to itself
+                is_folder = False
+            (folders if is_folder else files).add(entry.name)
             if entry.is_symlink():
                 links.add(entry.name)
     return Names(frozenset(folders), frozenset(files), frozenset(links))
@@ -172,11 +180,7 @@ def find_files(
     parts = Path(os.path.abspath(path)).parts
     fixed = next(n for n, name in enumerate(parts) if glob.has_magic(name))
     root = Path(*parts[:fixed])
-    try:
-        paths = set(root.glob("/".join(parts[fixed:])))
-    except ValueError as error:  # a ** beside other letters
-        raise AnnotatorError(f"{path}: {error}") from error
-    matches = sorted(match for match in paths if "/." not in str(match).removeprefix(str(root)))
+    matches = sorted(set(_expand(root, parts[fixed:])))
     if not matches:
         raise AnnotatorError(f"no file matches {path}")
     for match in matches:
@@ -223,9 +227,41 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
 
 def _check_trace(trace: Trace) -> TraceRef | Unreadable:
-    if problem := check_trace(trace):
-        return Unreadable(trace.id, trace.path, problem)
-    return TraceRef(trace.id, trace.path, "", document=trace)
+    trace_id, problem = replace_surrogates(trace.id), check_trace(trace)
+    if trace_id != trace.id:
+        problem = "its id holds half a character, which no file can hold"
+    if problem:
+        return Unreadable(trace_id, trace.path, problem)
+    return TraceRef(trace_id, trace.path, "", document=trace)
+
+
+def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Yield the paths that a glob matches, some twice. Links to folders are followed only if the
+    glob names them in full.
+    """
+    if not parts or tuple(parts) == ("**",):
+        yield folder
+    elif not glob.has_magic(parts[0]):
+        if os.path.lexists(folder / parts[0]):
+            yield from _expand(folder / parts[0], parts[1:])
+    else:
+        try:
+            names = list_folder(folder)
+        except PermissionError:
+            yield folder  # reported as unreadable
+            return
+        except OSError:
+            return
+        below = names.folders - names.links
+        if parts[0] == "**":
+            yield from _expand(folder, parts[1:])
+            children, parts = {name for name in below if name[0] != "."}, ("", *parts)
+        else:
+            candidates = below if parts[1:] else names.files | names.folders
+            children = {name for name in candidates if fnmatchcase(name, parts[0])}
+            children = {name for name in children if name[0] != "." or parts[0][0] == "."}
+        for name in children:
+            yield from _expand(folder / name, parts[1:])
 
 
 def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Discovered]:
@@ -254,8 +290,7 @@ def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Disc
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):
-                    inside = top if name in names.links else None
-                    yield from _visit(_make_file_ref(Path(folder, name), root, inside), visited)
+                    yield from _visit(_make_file_ref(Path(folder, name), root, top), visited)
                 else:
                     others[Path(name).suffix.lower() or name] += 1
     if others:
@@ -300,7 +335,10 @@ def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | No
     # Only for a file of a runner: the folder may hold thousands of others.
     if not any(reader.owns(path.name) for reader in load_readers(format).folders):
         return None
-    names = list_folder(path.parent)
+    try:
+        names = list_folder(path.parent)
+    except OSError:  # a file can be readable in a folder that is not
+        return None
     reader = _find_folder_reader(str(path.parent), names.files, format)
     return reader and _make_run_ref(str(path.parent), names, reader, root, path.parent)
 
@@ -325,10 +363,10 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
     """Return the trace; Unreadable if a file of it is a link that leaves a folder."""
     for file in files:
         try:
-            if not file.resolve(strict=True).is_relative_to(inside.resolve()):
+            if file.is_symlink() and not file.resolve(strict=True).is_relative_to(inside.resolve()):
                 problem = "a link that leaves the given folder"
                 return Unreadable(ref.id, ref.path, f"{file.name}: {problem}")
-        except OSError:
+        except (OSError, RuntimeError):  # RuntimeError: a link to itself
             return Unreadable(ref.id, ref.path, f"{file.name}: a link that leads nowhere")
     return ref
 
@@ -470,7 +508,7 @@ def _describe(document: Any, format: str) -> str:
 def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
     """Yield the traces of grouped records, in the order in which they begin; 16 bytes a record."""
     groups: dict[str, array[int]] = {}
-    broken: list[Unreadable] = []
+    broken: list[tuple[int, str]] = []
     singles = array("Q")
     index = index_records(file.file, file.stamp, reader, format)
     for n, offset, load in index.records():
@@ -478,7 +516,7 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
             items = split(reader, load())
             keys = dict.fromkeys(reader.group(item) for item in items)  # in their order
         except UnreadableTrace as error:
-            broken.append(Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", str(error)))
+            broken.append((n, str(error)))
             continue
         if None in keys and reader.takes_records_apart:
             singles.extend((n, offset))
@@ -496,13 +534,16 @@ def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Di
         merged = strays + groups[trace_ids[0]]
         pairs = sorted(set(zip(merged[::2], merged[1::2], strict=True)))
         groups[trace_ids[0]] = array("Q", chain.from_iterable(pairs))
+    reasons = "; ".join(reason for _, reason in broken[:3])
+    for n, reason in broken if len(groups) > 1 else []:
+        yield Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", reason)
     if broken and len(groups) == 1:
         (key,) = groups
-        yield Unreadable(key if key and file.by_itself else file.id, file.path, broken[0].reason)
+        yield Unreadable(key if key and file.by_itself else file.id, file.path, reasons)
         return
-    yield from broken
+    problem = reasons and f"records that cannot be read may belong to this trace: {reasons}"
     for key, records in groups.items():
-        ref = replace(file, reader=reader, records=records)
+        ref = replace(file, reader=reader, records=records, problem=problem)
         if len(groups) == 1:
             yield replace(ref, id=key if key and file.by_itself else file.id)
         else:

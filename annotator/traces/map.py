@@ -48,11 +48,16 @@ _HARMLESS = ("role", "type", "name", "from", "source", "sender")
 class Map(BaseModel):
     """The keys of a format, as the file of ``--map`` names them; each is a dotted path.
 
-    ``records`` leads to several runs in a document: a list, or an object of ids (``*``: all of it).
-    A ``*`` in ``messages`` stands for any key, which is the sender of the agents' messages there;
-    without ``messages`` each record is a message, and ``group_by`` says which belong together.
-    ``passed`` may be a comparison. :func:`~annotator.traces.records.read_pair_and_team` reads
-    ``features``, ``pair``, ``agents`` and ``strategy``.
+    ``records``: the list of records in a document that holds several runs, or the object whose
+    keys are their ids (``*``: the document). A record that is a list has it as ``messages``.
+    ``messages``: the list of messages in a record; a ``*`` in it stands for any key, which is the
+    sender of the agents' messages in the list there. Without it each record is a message, and
+    ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
+    ``author`` (a role or type), ``recipients``, ``time``, ``kind``. Of a record: ``id``, ``passed``
+    (a path, or a comparison such as ``reward >= 1``), ``patches`` (an object from agents to diffs),
+    ``outcome`` (texts that tell how it ended), ``attributes``; ``features`` or ``pair``,
+    ``agents``, ``merge`` and ``strategy``, as :func:`~annotator.traces.records.read_pair_and_team`
+    reads them. ``authors`` says of senders and roles who they are: agent, human, tool, system.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -87,7 +87,7 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
     except Exception as error:  # a reader's own mistake costs this trace and no other
         reason = f"its reader failed: {describe_error(error)}; please report it"
         return Unreadable(ref.id, ref.path, reason)
-    return trace
+    return replace(trace, problems=(*trace.problems, ref.problem)) if ref.problem else trace
 
 
 def _read_folder(ref: TraceRef) -> Trace:

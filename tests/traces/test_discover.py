@@ -69,6 +69,7 @@ WHOLE = {"id": "r", "messages": TALK}
 BAD = "not valid JSON: Expecting ':' delimiter at column 9"
 SECOND = "a second trace with the id 'x'; give each its own, or name one folder above both"
 NO_FORMAT = "no known format; see annotate traces --explain"
+LOST = "records that cannot be read may belong to this trace"
 
 # Files, and what stands in them: "id: texts {problems}", "id! why it cannot be read", "(ignored)".
 CASES = {
@@ -168,7 +169,10 @@ CASES = {
     ),
     "a broken line of several conversations": (
         {"m.jsonl": lines(*APART, '{"role" 1}')},
-        [f"m.jsonl:5! m.jsonl, line 5: {BAD}", *BOTH],
+        [
+            f"m.jsonl:5! m.jsonl, line 5: {BAD}",
+            *(f"{both} {{{LOST}: m.jsonl, line 5: {BAD}}}" for both in BOTH),
+        ],
     ),
     "a broken line of one conversation": (
         {"m.jsonl": lines(HELLO, '{"role" 1}', BYE)},
@@ -287,6 +291,7 @@ def tree(write, tmp_path, monkeypatch):
         "again": "../links",
         "b.json": "a.json",
         "gone.json": "nothing",
+        "itself.json": "itself.json",
         "out.json": "../in/z.json",
     }.items():
         (tmp_path / "links" / name).symlink_to(target)
@@ -301,6 +306,7 @@ FOLDERS = [f"{name}/t.json: hello / bye" for name in ("10", "9", "b")]
 SAME = "(the same file as IN/links/a.json)"
 LINKS = [
     *(ONE, SAME, "gone.json! gone.json: a link that leads nowhere", SAME),
+    "itself.json! itself.json: a link that leads nowhere",
     "out.json! out.json: a link that leaves the given folder",
     "pipe.json! pipe.json: not a regular file",
 ]

@@ -76,7 +76,7 @@ def test_a_second_folder_with_the_same_ids(tmp_path):
 
 
 def test_examples():
-    assert len(same_as_reading(EXAMPLES, EXAMPLES.parent / "formats")) > 100
+    assert len(same_as_reading(EXAMPLES)) > 10
     assert len(same_as_reading(ROOT / "examples" / "solo_and_coop.jsonl")) == 32
 
 
@@ -94,6 +94,11 @@ def test_asking_for_an_early_trace_lists_no_more(write):
         with pytest.raises(AnnotatorError, match="no such file or folder"):
             library.trace("c.json")
     assert isinstance(library.trace("a.json"), Trace)
+
+
+def test_unknown_format(write):
+    with pytest.raises(AnnotatorError, match="unknown format"):
+        Library([str(write("in"))], "nothing").trace("a")
 
 
 def test_run_folder_is_read_as_it_is_now(tmp_path):
@@ -117,8 +122,11 @@ def test_run_folder_is_read_as_it_is_now(tmp_path):
     ("name", "before", "after"),
     [
         ("a.jsonl", lines(record(1), record(2)), lines(record(0), record(1), record(2))),
+        ("a.json", [record(1), record(2)], [record(0), record(1), record(2)]),
         ("a.jsonl", lines(record(1), record(2)), None),
+        ("a.json", [record(1), record(2)], None),
         ("a.json", record(1, id="own"), record(1, id="another")),
+        ("a.json", record(1, id="own"), None),
         ("a.jsonl", lines(*APART), lines(*APART[::-1])),
     ],
 )

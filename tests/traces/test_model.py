@@ -100,16 +100,33 @@ def test_every_source_is_found_by_its_id():
 
 
 @pytest.mark.parametrize(
-    "source_id", ["message:0", "message:9", "message", "patch:agent9", "step:agent1:9", "step:x:1"]
+    "source_id",
+    [
+        "message:0",
+        "message:9",
+        "message:",
+        "message",
+        "patch:agent9",
+        "patch",
+        "step:agent1:9",
+        "step:x:1",
+        "x",
+        "Outcome",
+    ],
 )
 def test_no_such_source(source_id):
     assert made().source(source_id) is None
 
 
-@pytest.mark.parametrize("source_id", ["message:2", "message:9", "patch:agent1", "outcome", "x"])
+@pytest.mark.parametrize("source_id", ["message:1", "message:9", "patch:agent1", "outcome", "x"])
 def test_source_by_id_reads_no_steps_if_it_names_none(source_id):
-    found = made(refuse).source(source_id)
-    assert (found is None) == (source_id in {"message:9", "x"})
+    messages = (Message(1, "agent1", (), "I take the till"), Message(2, "agent2", (), "Fine"))
+    trace = Trace("t", "test", "", messages, {"agent1": "+x"}, OUTCOME, read_steps=refuse)
+    assert (trace.source(source_id) is None) == (source_id in {"message:9", "x"})
+
+
+def test_tool_message_by_id_reads_no_steps():
+    assert made(refuse).source("message:2").text == "3 files"
 
 
 def test_agents_as_the_harness_lists_them_then_as_they_hand_in_then_as_they_speak():
