@@ -58,9 +58,7 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
         without items, and if both raters gave all items the same label (pe is 1). If only one rater
         used a single label, kappa is 0.
 
-    Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
-    ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
-    gives NaN for one label.
+    Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46.
     """
     cells = {pair: Fraction(count) for pair, count in table.items() if count}
     agreed = sum(count for (first, second), count in cells.items() if first == second)
@@ -85,8 +83,7 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
         With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
         value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
 
-    Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
-    code: statsmodels has it, but is a heavy dependency.
+    Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327.
     """
     kappa = compute_cohen_kappa(table, confidence)
     cells = {pair: Fraction(count) for pair, count in table.items() if count}

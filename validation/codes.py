@@ -112,7 +112,7 @@ def score_codes(
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
 
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
-    ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
+    ``zero_division=nan``.
     """
     human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
     weight = check_weights(weights, len(human))

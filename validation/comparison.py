@@ -48,8 +48,7 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         the test with the pooled share, None where all trials have the same result. Without trials
         in a group the value is None and the limits are -1 and 1.
 
-    Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
-    worth the dependency.
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890.
     """
     first, second = (
         compute_wilson_interval(k1, n1, confidence),
@@ -96,7 +95,7 @@ def estimate_paired_difference(
         In [-1, 1], method "newcombe_paired". ``inputs``: the counts, ``p1``, ``p2`` and ``phi``.
         Without items the value is None and the limits are -1 and 1.
 
-    Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650.
     """
     counts = {
         "both": both,
@@ -133,7 +132,7 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
         In [-1, 1], method "mover". ``inputs``: values and limits of both. Where one of them is
         undefined or has no interval, the value is None and the limits are -1 and 1.
 
-    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
+    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702.
     """
     numbers = (a.value, a.low, a.high), (b.value, b.low, b.high)
     inputs = {
@@ -228,7 +227,7 @@ def adjust_p_values(
         In the order given, none smaller than before and none above 1.
 
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
-    B 57 (1995) 289-300. Own code: scipy has no Holm.
+    B 57 (1995) 289-300.
     """
     for p in p_values:
         if p is not None and not 0 <= p <= 1:

@@ -70,8 +70,7 @@ def estimate_joint_shares(
         all labels are of one cluster, the limits are 0 and 1.
 
     Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); for all
-    codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
-    it.
+    codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254.
     """
     answers, names = list(judged), list(judged if codes is None else codes)
     if unknown := (set(judge) - set(answers)) | (set(human) - set(names)):

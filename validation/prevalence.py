@@ -117,8 +117,7 @@ def poststratify(
         limits are 0 and 1.
 
     Source: double sampling: A. Tenenbein, J. Am. Stat. Assoc. 65 (1970) 1350-1361; Jeffreys prior:
-    L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
-    has it.
+    L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133.
     """
     strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata) | {"df": df, "population": population}
@@ -190,7 +189,7 @@ def estimate_recall(
         judged traces, where a cell that has traces has no labels, and where humans found the code
         in no labelled trace.
 
-    Source: as ``poststratify``. Own code: the same.
+    Source: as ``poststratify``.
     """
     strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata)
@@ -249,8 +248,7 @@ def estimate_ppi_mean(
         ``n_unlabelled``, ``tuning``, ``tuned``, ``se``. Without labelled or unlabelled traces the
         value is None. With one trace of either kind, or if nothing varies, the limits are None.
 
-    Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6. Own
-    code: ppi-python gives the same, but takes some 290 MB of dependencies.
+    Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6.
     """
     answers = human, judge_labelled, judge_unlabelled
     y, f, rest = (np.asarray(values, dtype=float) for values in answers)

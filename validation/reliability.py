@@ -86,10 +86,7 @@ def compute_krippendorff_alpha(
         ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
         reason, if no unit has two ratings, or all ratings in such units are the same.
 
-    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011). Own code: value
-    counts cost O(n) where pairs of ratings cost O(n^2), the krippendorff package is GPL, takes
-    labels for numbers by default and loses a label spelled "nan"; neither it nor nltk has an
-    interval.
+    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
     """
     return _compute_alpha(
         _count_ratings(ratings, distance),
