@@ -247,7 +247,6 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
 def _compute_margins(
     cells: Mapping[Pair, Fraction],
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return both raters' shares of every label that occurs."""
     total = sum(cells.values())
     labels = {label: Fraction(0) for pair in cells for label in pair}
     first, second = dict(labels), dict(labels)
@@ -258,7 +257,6 @@ def _compute_margins(
 
 
 def _compute_observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
-    """Return the share of items with the same label from both."""
     if not cells:
         return None
     agreed = sum((count for (row, column), count in cells.items() if row == column), Fraction(0))
@@ -306,7 +304,6 @@ def _compute_kappa_variance(
 def _correct_limits(
     low: float, high: float, value: Fraction, expected: Fraction
 ) -> tuple[float, float, float]:
-    """Return the value and the limits of the observed agreement, corrected for chance."""
     room = float(1 - expected)
     corrected = float((value - expected) / (1 - expected))
     # (p - pe) / (1 - pe), written so that p = 1 gives exactly 1. At p = 0 the limit is the value,
@@ -321,7 +318,6 @@ def _map_limits(
     chance: Chance,
     inputs: Mapping[str, Any],
 ) -> Estimate:
-    """Return the observed agreement, corrected for chance, with its mapped limits."""
     expected, reason = chance
     share = _compute_observed(cells)
     value: float | None = None

@@ -169,7 +169,6 @@ def _compute_design_effect(
 
 
 def _sum_weights(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return the weighted ones and the weights of each cluster."""
     ones, totals = np.bincount(groups, w * y), np.bincount(groups, w)
     return ones.astype(float), totals.astype(float)
 

@@ -132,7 +132,6 @@ def score_codes(
 def _make_rows(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> Floats:
-    """Return the totals of every item."""
     k = len(codes)
     columns = {code: column for column, code in enumerate(codes)}
     rows = np.zeros((len(human), 3 * k))
@@ -144,7 +143,6 @@ def _make_rows(
 
 
 def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
-    """Return numerator and denominator of a rate."""
     if measure == "precision":
         return tp, tp + fp
     if measure == "recall":
@@ -153,7 +151,6 @@ def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Float
 
 
 def _list_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
-    """Return the items that have each code."""
     members: dict[str, list[int]] = {code: [] for code in codes}
     for item, its_codes in enumerate(sets):
         for code in its_codes:
@@ -240,7 +237,6 @@ class _Sample:
         )
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
-        """Return the share of ones among some of the items."""
         share = estimate_clustered_share(
             values,
             None if self.clusters is None else [self.clusters[item] for item in items],

@@ -262,7 +262,6 @@ def combine_limits(
 
 
 def _compute_phi(a: int, b: int, c: int, d: int) -> float:
-    """Return the correlation of two answers to the same items, with Newcombe's correction."""
     margins = (a + b) * (c + d) * (a + c) * (b + d)
     if not margins:
         return 0.0

@@ -154,7 +154,6 @@ def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
 
 
 def _compute_mean_row(weights: Floats, p: Floats) -> Floats:
-    """Return the weighted mean of the rows, the plain mean if all weights are 0."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean
 

@@ -305,7 +305,6 @@ def _compute_alpha(
     seed: int,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Return alpha from every unit's label counts."""
     owners = index_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
@@ -347,7 +346,6 @@ def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
 
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
-    """Return every unit's label counts."""
     as_label = _check_label if distance == "nominal" else frozenset
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)

@@ -265,7 +265,6 @@ def list_sums(rubric: Scheme, *, is_group: bool) -> list[Note]:
 
 
 def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[str, CodeEstimates]:
-    """Return the estimates without their shares if there is a reason."""
     if not reason:
         return codes
     return {
@@ -277,7 +276,6 @@ def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[s
 def _describe_tasks(
     codes: Mapping[str, CodeEstimates], sample: JudgedSample, traces: Sequence[LabelledTrace]
 ) -> str:
-    """Return how many tasks have labels, and the range of the design effects."""
     if not sample.clusters.named:
         return "; traces are treated as independent"
     inputs = [estimates.corrected.inputs for estimates in codes.values()]
@@ -293,7 +291,6 @@ def _correct_jointly(
     opened: Mapping[str, int],
     confidence: float,
 ) -> dict[str, CodeEstimates]:
-    """Return the estimates with jointly corrected shares."""
     if sample.rubric.choice == "many":
         raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
     clusters: list[int] | None = None
@@ -320,7 +317,6 @@ def _correct_jointly(
 
 
 def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> list[str]:
-    """Return a note that names the codes whose joint intervals are not promised, if any."""
     names = [
         code for code, estimates in codes.items() if not estimates.corrected.inputs["promised"]
     ]
@@ -457,7 +453,6 @@ def _list_countable_groups(sample: JudgedSample, open: Collection[str]) -> list[
 def _withhold_open(
     codes: dict[str, CodeEstimates], sample: JudgedSample, open: Collection[str]
 ) -> None:
-    """Remove the shares of screened codes where no undecided trace has a label."""
     codes |= {
         code: withhold_share(codes[code]) for code in codes if is_withheld(code, sample, open)
     }

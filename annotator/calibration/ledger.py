@@ -207,7 +207,6 @@ def _identify(look: Mapping[str, Any]) -> str:
 
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
-    """End the last line of a ledger, or remove it if it is torn."""
     if not (tail := log.torn):
         return
     if _parse_look(tail):  # an editor may have removed the newline

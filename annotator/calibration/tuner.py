@@ -193,7 +193,6 @@ class Tuner:
         self.finished = self.latest
 
     def _report(self, progress: RunProgress) -> None:
-        """Report the progress of all runs."""
         before = self.finished
         self.latest = RunProgress(
             before.annotations + progress.annotations,
@@ -204,7 +203,6 @@ class Tuner:
         self.progress(self.latest)
 
     async def _propose(self, tasks: Sequence[ProposalTask]) -> tuple[dict[str, Proposal], bool]:
-        """Return the proposals by the name of their task, and whether some wait for answers."""
         texts, trial = self._list_texts(), self.trial
         prompts = {
             task.name: render_proposal(
@@ -256,7 +254,6 @@ class Tuner:
         return {name: answers.get(name, OPEN["failed"]) for name in task.trace_ids}
 
     def _match(self, name: str, reference: Reference) -> LabelledSet:
-        """Return the labels of the traces that a run judged."""
         labels, cluster = reference.labels, self.request.cluster
         sample = read_judged_sample(
             self.runs[name], self.rubric.id, select=labels.keys(), cluster=cluster

@@ -229,7 +229,6 @@ def plan_sheet(
 
 
 def _count_floors(sizes: Mapping[str, int], options: Draw) -> int:
-    """Return the number of traces that the minima of all strata take."""
     floor = options.floor_of(options.n, sizes)
     return sum(min(floor, size) for size in sizes.values())
 
@@ -328,7 +327,6 @@ def _compute_effective_size(
 
 
 def _find_sources(source: Run | Sequence[str], options: Draw) -> tuple[tuple[str, ...], str]:
-    """Return the paths of the traces and their format."""
     if isinstance(source, Run):
         return source.manifest.sources, source.manifest.format
     return tuple(map(resolve_source, source)), options.format
