@@ -180,25 +180,14 @@ def measure_agreement(
         variance = compute_cluster_variance(sum_by_cluster(influences, clusters, weights))
         return _reduce_items(observed, float(share * (1 - share)), variance)
 
-    kappa_chance, ac1_chance = (
-        _compute_kappa_chance(cells),
-        _compute_ac1_chance(cells, n_categories),
-    )
-    kappa = _map_limits(
-        "cohen_kappa",
-        cells,
-        move(kappa_chance, _compute_kappa_moves(cells)),
-        kappa_chance,
-        of_table,
-    )
-    ac1_moves = _compute_ac1_moves(cells, n_categories)
-    return RaterAgreement(
-        observed=replace(observed, measure="observed_agreement"),
-        kappa=_check_positives(kappa, first, second),
-        ac1=_map_limits(
-            "gwet_ac1", cells, move(ac1_chance, ac1_moves), ac1_chance, of_ac1 | of_table
-        ),
-    )
+    chance = _compute_kappa_chance(cells)
+    moved = move(chance, _compute_kappa_moves(cells))
+    kappa = _map_limits("cohen_kappa", cells, moved, chance, of_table)
+    chance = _compute_ac1_chance(cells, n_categories)
+    moved = move(chance, _compute_ac1_moves(cells, n_categories))
+    ac1 = _map_limits("gwet_ac1", cells, moved, chance, of_ac1 | of_table)
+    observed = replace(observed, measure="observed_agreement")
+    return RaterAgreement(observed, _check_positives(kappa, first, second), ac1)
 
 
 def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimate:

@@ -50,10 +50,8 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890.
     """
-    first, second = (
-        compute_wilson_interval(k1, n1, confidence),
-        compute_wilson_interval(k2, n2, confidence),
-    )
+    first = compute_wilson_interval(k1, n1, confidence)
+    second = compute_wilson_interval(k2, n2, confidence)
     n = first.n + second.n
     inputs: dict[str, Any] = {"k1": first.k, "n1": first.n, "k2": second.k, "n2": second.n}
     inputs |= {"p1": first.value, "p2": second.value, "z": None, "p": None}
@@ -69,8 +67,7 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
     value = first.value - second.value
     low, high = combine_limits(
-        (first.value, first.low, first.high),
-        (second.value, second.low, second.high),
+        (first.value, first.low, first.high), (second.value, second.low, second.high)
     )
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
@@ -97,18 +94,11 @@ def estimate_paired_difference(
 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650.
     """
-    counts = {
-        "both": both,
-        "first_only": first_only,
-        "second_only": second_only,
-        "neither": neither,
-    }
-    a, b, c, d = counts.values()
+    a, b, c, d = both, first_only, second_only, neither
+    counts = {"both": a, "first_only": b, "second_only": c, "neither": d}
     n = a + b + c + d
-    first, second = (
-        compute_wilson_interval(a + b, n, confidence),
-        compute_wilson_interval(a + c, n, confidence),
-    )
+    first = compute_wilson_interval(a + b, n, confidence)
+    second = compute_wilson_interval(a + c, n, confidence)
     phi = _compute_phi(a, b, c, d)
     inputs: dict[str, Any] = counts | {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"

@@ -82,6 +82,13 @@ def compute_quantile(confidence: float, df: float | None = None) -> float:
     return float(stdtrit(df, upper))
 
 
+def compute_widening(confidence: float, df: float | None) -> float:
+    """Return Student's quantile over the normal one; 1 without df, or with less than one."""
+    if df is None or df < 1:
+        return 1.0
+    return compute_quantile(confidence, df) / compute_quantile(confidence)
+
+
 def compute_p_value(statistic: float, df: float | None = None) -> float:
     """Return the two-sided p of a statistic: Student's t with df, else the normal one."""
     if df is None:

@@ -6,7 +6,7 @@ on another corpus.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.intervals import compute_quantile
+from validation.intervals import compute_quantile, compute_widening
 
 # Draws of recall: another seed moves a limit by less than 1 % of the interval's width.
 _DRAWS = 200_000
@@ -124,13 +124,9 @@ def poststratify(
     method = "cells_beta" if others else "two_cell_beta"
     total = sum(size for size, _ in strata)
     if reason := _explain_undefined(strata):
-        return _make_undefined("prevalence", method, confidence, reason, inputs, total)
+        return Estimate("prevalence", None, 0.0, 1.0, total, confidence, method, reason, inputs)
     value = _mix_shares(strata)
-    factor = (
-        1.0
-        if df is None or df < 1
-        else compute_quantile(confidence, df) / compute_quantile(confidence)
-    )
+    factor = compute_widening(confidence, df)
     ends, moments, effects = [], [], []
     for unlabelled in (0.0, 1.0) if inputs["unlabelled"] else (0.0,):
         mean, variance = compute_beta_posterior(strata, population, unlabelled)
@@ -193,30 +189,23 @@ def estimate_recall(
     """
     strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata)
-    inputs |= {"design_effect": design_effect, "df": df}
-    inputs |= {"seed": seed, "draws": _DRAWS}
-    total = sum(size for size, _ in strata)
+    inputs |= {"design_effect": design_effect, "df": df, "seed": seed, "draws": _DRAWS}
+    method, total = "posterior_draws", sum(size for size, _ in strata)
     reason = _explain_undefined(strata) or _explain_empty(strata)
     if not reason and _mix_shares(strata) == 0:
         reason = "humans found the code in no labelled trace"
     if reason:
-        return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, total)
+        return Estimate("recall", None, 0.0, 1.0, total, confidence, method, reason, inputs)
     value = strata[0][0] / total * (flagged.share or 0.0) / _mix_shares(strata)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
-        narrower = (
-            1.0
-            if df is None
-            else (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
-        )
-        draws = _draw_recall(strata, narrower / design_effect, seed)
+        widening = compute_widening(confidence, df) ** 2
+        draws = _draw_recall(strata, 1 / widening / design_effect, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:
         reason = "all traces are of one task: how tasks differ is not known"
     low, high = min(low, value), max(high, value)
-    return Estimate(
-        "recall", value, low, high, total, confidence, "posterior_draws", reason, inputs
-    )
+    return Estimate("recall", value, low, high, total, confidence, method, reason, inputs)
 
 
 def estimate_ppi_mean(
@@ -401,12 +390,6 @@ def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.floa
     # All terms can underflow to 0 together; such a draw says nothing and is rare.
     np.divide(with_code[0], total_with_code, out=recall, where=total_with_code > 0)
     return recall
-
-
-def _make_undefined(
-    measure: str, method: str, confidence: float, reason: str, inputs: Mapping[str, Any], n: int
-) -> Estimate:
-    return Estimate(measure, None, 0.0, 1.0, n, confidence, method, reason, inputs)
 
 
 def _tune(y: NDArray[np.float64], f: NDArray[np.float64], rest: NDArray[np.float64]) -> float:

@@ -38,7 +38,7 @@ from annotator.runs.manifest import resolve_source
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, estimate_share_of_totals, predict_half_width
-from validation.intervals import compute_quantile
+from validation.intervals import compute_widening
 
 PLANNED = (50, 100, 200, 400)
 ASSUMED_PRECISION = 0.85
@@ -285,7 +285,7 @@ def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
     if tasks < 2:  # the variance between tasks stays unknown
         return replace(planned, half_width=0.5, tasks=tasks)
     effect = share.design_effect or 1.0
-    factor = math.sqrt(effect) * compute_quantile(0.95, tasks - 1) / compute_quantile(0.95)
+    factor = math.sqrt(effect) * compute_widening(0.95, tasks - 1)
     width = min(0.5, planned.half_width * factor)
     return replace(planned, half_width=width, design_effect=effect, tasks=tasks)
 
