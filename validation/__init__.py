@@ -1,7 +1,7 @@
 """Statistics of agreement and prevalence: numbers in, numbers and intervals out.
 
-Functions raise ValueError for a missing label, weight or cluster, a weight or confidence out of
-range, and lists of different lengths. Other arguments are not checked.
+Every function raises ValueError for an argument that it cannot use, and says which one it is: one
+that is out of range or not finite, a count that is not whole, lists of different lengths.
 
 Every name below can be had from here. A module is imported when one of its names is first used:
 most need numpy and scipy, which a frequency table or a help text must not wait for.

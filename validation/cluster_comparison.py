@@ -80,6 +80,8 @@ def estimate_clustered_difference(
         estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence)
         for side in (first, second)
     )
+    if len(first.n) != len(second.n):
+        raise ValueError("both sides must count the same clusters")
     together = int(((first.n > 0) & (second.n > 0)).sum())
     inputs: dict[str, Any] = {
         "k1": share1.k,

@@ -76,7 +76,11 @@ def estimate_clustered_share(
     Source: linearised variance: W. G. Cochran, Sampling Techniques (1977), section 11.5; Wilson
     with an effective n: see ``compute_wilson_limits``.
     """
+    if not 0 <= least_design_effect < math.inf:
+        raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
     y = np.asarray(values, dtype=float)
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"a value must be 0 or 1, not {max(values)!r}")
     n, k = len(y), int(y.sum())
     w = check_weights(weights, n)
     groups = None if clusters is None else np.asarray(index_clusters(clusters, n), dtype=np.intp)
@@ -89,7 +93,9 @@ def estimate_clustered_share(
     design_effect = max(1.0 if effect is None else effect, least_design_effect)
     n_effective = compute_effective_size(w) / design_effect
     df = None if groups is None else int(groups.max())
-    reason = _ONE_CLUSTER if df == 0 else None
+    reason = None
+    if df == 0:
+        reason = _ONE_CLUSTER
     if method == "wilson" and design_effect == 1:
         limits = compute_wilson_interval(k, n, confidence)
         low, high = limits.low, limits.high
@@ -104,9 +110,7 @@ def estimate_clustered_share(
         "weighting_design_effect": n / compute_effective_size(w),
         "clusters": None if df is None else df + 1,
         "df": df,
-        "note": None
-        if effect is not None
-        else f"the clusters show no design effect; {design_effect:g} is assumed",
+        "note": _describe_effect(effect, design_effect),
         **_compute_t_interval(share, y, w, groups, confidence),
         "icc_anova": None if groups is None or weights is not None else _compute_icc(y, groups),
     }
@@ -129,8 +133,7 @@ def estimate_share_of_totals(
         Method "wilson_effective". The limits are 0 and 1 without items and, with a ``reason``, with
         a single cluster.
     """
-    k, n = (np.asarray(totals, dtype=float) for totals in (k_per_cluster, n_per_cluster))
-    k, n = k[n > 0], n[n > 0]
+    k, n = check_totals(k_per_cluster, n_per_cluster)
     clusters, items, ones = len(n), int(n.sum()), int(k.sum())
     share = ones / items if items else None
     effect = 1.0
@@ -146,6 +149,21 @@ def estimate_share_of_totals(
         clusters=clusters,
         clusters_with=int((k > 0).sum()),
     )
+
+
+def check_totals(k: Sequence[int], n: Sequence[int]) -> tuple[Floats, Floats]:
+    """Return the totals of the clusters that have items."""
+    if len(k) != len(n):
+        raise ValueError(f"k and n are needed of each cluster, not {len(k)} and {len(n)} of them")
+    ones, items = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
+    wrong = ~((ones >= 0) & (ones <= items) & (ones % 1 == 0) & (items % 1 == 0))
+    wrong |= ~np.isfinite(items)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"k must be between 0 and n in each cluster, not {ones[at]:g} of {items[at]:g}"
+        )
+    return ones[items > 0], items[items > 0]
 
 
 def _compute_weighted_share(y: Floats, w: Floats) -> float:
@@ -176,6 +194,12 @@ def _sum_weights(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats
 def _compute_cluster_variance(share: float, ones: Floats, totals: Floats) -> float:
     """Return the linearised variance of a share from the clusters' (weighted) totals."""
     return compute_cluster_variance((ones - share * totals) / totals.sum())
+
+
+def _describe_effect(effect: float | None, design_effect: float) -> str | None:
+    if effect is not None:
+        return None
+    return f"the clusters show no design effect; {design_effect:g} is assumed"
 
 
 def _compute_t_interval(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from validation.agreement import LEAST_POSITIVES
+from validation.agreement import LEAST_POSITIVES, count_pairs
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate, Serializable
 from validation.resampling import Floats, Resamples, check_weights, sum_by_number
+from validation.sets import freeze_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,20 @@ def tabulate_confusion(
     Args:
         human: one label per item.
         judge: the judge's, in the same order.
-        labels: the order of rows and columns; unused ones make zeros, and pairs with others are
-            left out.
+        labels: the order of rows and columns; unused ones make zeros.
 
-    Source: scikit-learn's ``confusion_matrix``.
+    Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
+    so they are checked before.
     """
+    listed = list(labels)
+    unknown = {label for pair in count_pairs(human, judge) for label in pair} - set(listed)
+    if unknown:
+        raise ValueError(f"the label {min(unknown)!r} is none of {listed}")
     if not human:
-        return [[0] * len(labels) for _ in labels]
+        return [[0] * len(listed) for _ in listed]
     from sklearn.metrics import confusion_matrix as counted
 
-    matrix: list[list[int]] = counted(human, judge, labels=list(labels)).tolist()
+    matrix: list[list[int]] = counted(human, judge, labels=listed).tolist()
     return matrix
 
 
@@ -109,7 +114,7 @@ def score_codes(
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``.
     """
-    human, judge = ([*map(frozenset, sets)] for sets in (human_sets, judge_sets))
+    human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
     weight = check_weights(weights, len(human))
     rows = _make_rows(codes, human, judge)
     tables = sum_by_number(rows * weight[:, None], clusters)

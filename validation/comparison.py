@@ -219,6 +219,9 @@ def adjust_p_values(
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
     B 57 (1995) 289-300.
     """
+    for p in p_values:
+        if p is not None and not 0 <= p <= 1:
+            raise ValueError(f"a p-value must be between 0 and 1, not {p!r}")
     ordered = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     m = len(ordered)

@@ -1,5 +1,6 @@
 """Distances between two sets of codes, in [0, 1]."""
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -28,3 +29,10 @@ def compute_masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> 
     common = len(first & second)
     nested = common == min(len(first), len(second))
     return 1 - common / len(first | second) * (2 if nested else 1) / 3
+
+
+def freeze_set(codes: Collection[str]) -> frozenset[str]:
+    """Return codes as a set; a text is no set of its letters."""
+    if isinstance(codes, str):
+        raise ValueError(f"codes must be a set of strings, not {codes!r}")
+    return frozenset(codes)

@@ -35,6 +35,8 @@ def measure_drift_p(answers: Floats, frozen: int) -> list[float | None]:
     Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.1, on exact
     tails.
     """
+    if frozen < 1:
+        raise ValueError(f"frozen must be at least 1, not {frozen}")
     smallest: list[float | None] = [None] * len(answers)
     for look in range(1, answers.shape[2] - frozen + 1):
         level = (_SLOW + 1) / ((look + _SLOW) * (look + _SLOW + 1))

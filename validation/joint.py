@@ -73,6 +73,10 @@ def estimate_joint_shares(
     codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254.
     """
     answers, names = list(judged), list(judged if codes is None else codes)
+    if unknown := (set(judge) - set(answers)) | (set(human) - set(names)):
+        raise ValueError(f"the label {min(unknown)!r} is none of the codes")
+    if not len(judge) == len(human) == len(weights if weights is not None else human):
+        raise ValueError("judge, human and weights must be of the same traces")
     totals = np.array([judged[answer] for answer in answers], dtype=float)
     totals = totals.reshape(len(answers), -1)
     size = int(totals.sum())

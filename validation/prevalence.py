@@ -242,6 +242,8 @@ def estimate_ppi_mean(
     """
     answers = human, judge_labelled, judge_unlabelled
     y, f, rest = (np.asarray(values, dtype=float) for values in answers)
+    if len(y) != len(f) or not np.isfinite([y.sum(), f.sum(), rest.sum()]).all():
+        raise ValueError("human and judge must answer the same traces, and no answer be missing")
     inputs: dict[str, Any] = {"n_labelled": len(y), "n_unlabelled": len(rest), "tuning": tuning}
     n = len(y) + len(rest)
     if not len(y) or not len(rest):
@@ -313,7 +315,16 @@ def _list_strata(
     unflagged: Cell,
     others: Sequence[tuple[int, Cell]],
 ) -> _Strata:
-    return [(n_flagged, flagged), (n_judged - n_flagged, unflagged), *others]
+    strata = [(n_flagged, flagged), (n_judged - n_flagged, unflagged), *others]
+    for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
+        if cell.n > size:
+            raise ValueError(f"{cell.n} traces {name} are labelled, but only {size} are judged")
+    return strata
+
+
+def _name_strata(strata: _Strata) -> list[str]:
+    others = ["with another answer"] * (len(strata) - 2)
+    return ["with the judge's flag", "without the judge's flag", *others]
 
 
 def _list_inputs(strata: _Strata) -> dict[str, Any]:
@@ -349,9 +360,7 @@ def _explain_undefined(strata: _Strata) -> str | None:
 
 def _explain_empty(strata: _Strata) -> str | None:
     """Return a note on the first cell with traces but without labels."""
-    others = ["with another answer"] * (len(strata) - 2)
-    names = ["with the judge's flag", "without the judge's flag", *others]
-    for name, (size, cell) in zip(names, strata, strict=True):
+    for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
         if size and cell.share is None:
             return f"none of the {size} traces {name} has a human label"
     return None

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from validation.clusters import estimate_clustered_share
-from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.distances import compute_jaccard_distance, compute_masi_distance, freeze_set
 from validation.estimate import Estimate, Serializable
 from validation.intervals import compute_quantile
 from validation.resampling import (
@@ -346,7 +346,7 @@ def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
 
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
-    as_label = _check_label if distance == "nominal" else frozenset
+    as_label = _check_label if distance == "nominal" else freeze_set
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)
         for entries in zip(*ratings, strict=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from validation.clusters import estimate_clustered_share
-from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.distances import compute_jaccard_distance, compute_masi_distance, freeze_set
 from validation.estimate import Estimate, Serializable
 from validation.reliability import compute_set_alpha
 from validation.resampling import bootstrap_mean
@@ -50,7 +50,7 @@ def measure_set_agreement(
         Krippendorff's alpha with the MASI distance, which is undefined if all sets are the same.
         Without items all are undefined.
     """
-    first, second = ([*map(frozenset, sets)] for sets in (first_sets, second_sets))
+    first, second = freeze_sets(first_sets), freeze_sets(second_sets)
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
     pairs = list(zip(first, second, strict=True))
@@ -67,3 +67,8 @@ def measure_set_agreement(
         mean_masi_similarity=bootstrap_mean("mean_masi_similarity", masi, **sample, **settings),
         alpha_masi=compute_set_alpha(first, second, **sample, **settings),
     )
+
+
+def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
+    """Return collections of codes as sets."""
+    return [freeze_set(codes) for codes in sets]

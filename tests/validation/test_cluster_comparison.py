@@ -148,6 +148,11 @@ def test_nothing_to_test():
         assert (test.p, test.reason) == (None, f"{which} item of either side has it")
 
 
+def test_sides_of_other_clusters_are_refused():
+    with pytest.raises(ValueError, match="the same clusters"):
+        estimate_clustered_difference(side_totals(K1, N1), side_totals(K2[:6], N2[:6]))
+
+
 # Influences
 
 

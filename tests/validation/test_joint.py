@@ -87,6 +87,8 @@ def test_undecided_is_an_answer_and_no_code():
     # Without labels of theirs they are divided like the others: 1 : 2.
     found = estimate_joint_shares(judged, judge[:3], human[:3], codes=["a", "none"])
     assert found["a"].value == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match="'undecided' is none of the codes"):
+        estimate_joint_shares(judged, ["undecided"], ["undecided"], codes=["a", "none"])
 
 
 def test_a_code_without_labels_has_the_limits_of_half_a_label_in_all():
@@ -126,3 +128,10 @@ def test_one_task_says_nothing_of_tasks():
     found = estimate_joint_shares(CODES, ["a", "b"], ["a", "b"], clusters=[1, 1])
     assert limits(found["a"]) == (0.0, 1.0)
     assert "one task" in found["a"].reason
+
+
+def test_bad_input_raises():
+    with pytest.raises(ValueError, match="'x' is none of the codes"):
+        estimate_joint_shares(CODES, ["a"], ["x"])
+    with pytest.raises(ValueError, match="of the same traces"):
+        estimate_joint_shares(CODES, ["a"], ["a", "b"])

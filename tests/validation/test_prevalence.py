@@ -54,6 +54,8 @@ def test_undecided_traces_are_an_answer():
     recall = estimate_recall(*given_labels, others=[(20, labels(4, 8))])
     assert recall.value == pytest.approx(0.27 / 0.42)
     assert recall.low < recall.value < recall.high
+    with pytest.raises(ValueError, match="8 traces with another answer are labelled, but only 7"):
+        poststratify(*given_labels, others=[(7, labels(4, 8))])
 
 
 @pytest.mark.parametrize(
