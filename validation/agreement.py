@@ -58,9 +58,7 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
         without items, and if both raters gave all items the same label (pe is 1). If only one rater
         used a single label, kappa is 0.
 
-    Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
-    ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
-    gives NaN for one label.
+    Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46.
     """
     cells = {pair: Fraction(count) for pair, count in table.items() if count}
     agreed = sum(count for (first, second), count in cells.items() if first == second)
@@ -85,8 +83,7 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
         With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
         value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
 
-    Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
-    code: statsmodels has it, but is a heavy dependency.
+    Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327.
     """
     kappa = compute_cohen_kappa(table, confidence)
     cells = {pair: Fraction(count) for pair, count in table.items() if count}
@@ -183,25 +180,14 @@ def measure_agreement(
         variance = compute_cluster_variance(sum_by_cluster(influences, clusters, weights))
         return _reduce_items(observed, float(share * (1 - share)), variance)
 
-    kappa_chance, ac1_chance = (
-        _compute_kappa_chance(cells),
-        _compute_ac1_chance(cells, n_categories),
-    )
-    kappa = _map_limits(
-        "cohen_kappa",
-        cells,
-        move(kappa_chance, _compute_kappa_moves(cells)),
-        kappa_chance,
-        of_table,
-    )
-    ac1_moves = _compute_ac1_moves(cells, n_categories)
-    return RaterAgreement(
-        observed=replace(observed, measure="observed_agreement"),
-        kappa=_check_positives(kappa, first, second),
-        ac1=_map_limits(
-            "gwet_ac1", cells, move(ac1_chance, ac1_moves), ac1_chance, of_ac1 | of_table
-        ),
-    )
+    chance = _compute_kappa_chance(cells)
+    moved = move(chance, _compute_kappa_moves(cells))
+    kappa = _map_limits("cohen_kappa", cells, moved, chance, of_table)
+    chance = _compute_ac1_chance(cells, n_categories)
+    moved = move(chance, _compute_ac1_moves(cells, n_categories))
+    ac1 = _map_limits("gwet_ac1", cells, moved, chance, of_ac1 | of_table)
+    observed = replace(observed, measure="observed_agreement")
+    return RaterAgreement(observed, _check_positives(kappa, first, second), ac1)
 
 
 def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimate:
@@ -250,7 +236,6 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
 def _compute_margins(
     cells: Mapping[Pair, Fraction],
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return both raters' shares of every label that occurs."""
     total = sum(cells.values())
     labels = {label: Fraction(0) for pair in cells for label in pair}
     first, second = dict(labels), dict(labels)
@@ -261,7 +246,6 @@ def _compute_margins(
 
 
 def _compute_observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
-    """Return the share of items with the same label from both."""
     if not cells:
         return None
     agreed = sum((count for (row, column), count in cells.items() if row == column), Fraction(0))
@@ -309,7 +293,6 @@ def _compute_kappa_variance(
 def _correct_limits(
     low: float, high: float, value: Fraction, expected: Fraction
 ) -> tuple[float, float, float]:
-    """Return the value and the limits of the observed agreement, corrected for chance."""
     room = float(1 - expected)
     corrected = float((value - expected) / (1 - expected))
     # (p - pe) / (1 - pe), written so that p = 1 gives exactly 1. At p = 0 the limit is the value,
@@ -324,7 +307,6 @@ def _map_limits(
     chance: Chance,
     inputs: Mapping[str, Any],
 ) -> Estimate:
-    """Return the observed agreement, corrected for chance, with its mapped limits."""
     expected, reason = chance
     share = _compute_observed(cells)
     value: float | None = None

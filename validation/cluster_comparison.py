@@ -74,8 +74,7 @@ def estimate_clustered_difference(
         ``df``. Without items on a side the value is None. With fewer than 6 clusters on a side
         there are no limits, and ``reason`` says why.
 
-    Source: W. G. Cochran, Sampling Techniques (1977), sections 5.12 and 11.5. Own code: the light
-    libraries have none.
+    Source: W. G. Cochran, Sampling Techniques (1977), sections 5.12 and 11.5.
     """
     share1, share2 = (
         estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence)
@@ -184,8 +183,7 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
 
     Source: J. N. K. Rao, A. J. Scott, Ann. Stat. 12 (1984) 46-60 (the statistic); E. Chung, J. P.
     Romano, Ann. Stat. 41 (2013) 484-507 (studentised permutations); R. A. Fisher, The Design of
-    Experiments (1935), section 21 (swaps). Own code: scipy's ``permutation_test`` takes one
-    statistic at a time.
+    Experiments (1935), section 21 (swaps).
     """
     k = np.stack([np.atleast_2d(side.k).T for side in sides], axis=1)  # (G, sides, codes)
     n = np.stack([side.n for side in sides], axis=1)

@@ -32,7 +32,7 @@ def compute_effective_size(weights: Sequence[float] | Floats) -> float:
     Args:
         weights: one per item, above 0 and finite. Their scale does not matter.
 
-    Source: L. Kish, Survey Sampling (1965), section 11.7. Own code: one line.
+    Source: L. Kish, Survey Sampling (1965), section 11.7.
     """
     checked = check_weights(weights, len(weights))
     if not len(checked):
@@ -74,8 +74,7 @@ def estimate_clustered_share(
         are 0 and 1, and ``reason`` says why.
 
     Source: linearised variance: W. G. Cochran, Sampling Techniques (1977), section 11.5; Wilson
-    with an effective n: see ``compute_wilson_limits``. Own code: no light library has weights,
-    clusters and Wilson's interval together.
+    with an effective n: see ``compute_wilson_limits``.
     """
     if not 0 <= least_design_effect < math.inf:
         raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
@@ -188,7 +187,6 @@ def _compute_design_effect(
 
 
 def _sum_weights(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return the weighted ones and the weights of each cluster."""
     ones, totals = np.bincount(groups, w * y), np.bincount(groups, w)
     return ones.astype(float), totals.astype(float)
 

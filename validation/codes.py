@@ -112,7 +112,7 @@ def score_codes(
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
 
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
-    ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
+    ``zero_division=nan``.
     """
     human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
     weight = check_weights(weights, len(human))
@@ -137,7 +137,6 @@ def score_codes(
 def _make_rows(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> Floats:
-    """Return the totals of every item."""
     k = len(codes)
     columns = {code: column for column, code in enumerate(codes)}
     rows = np.zeros((len(human), 3 * k))
@@ -149,7 +148,6 @@ def _make_rows(
 
 
 def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
-    """Return numerator and denominator of a rate."""
     if measure == "precision":
         return tp, tp + fp
     if measure == "recall":
@@ -158,7 +156,6 @@ def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Float
 
 
 def _list_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
-    """Return the items that have each code."""
     members: dict[str, list[int]] = {code: [] for code in codes}
     for item, its_codes in enumerate(sets):
         for code in its_codes:
@@ -245,7 +242,6 @@ class _Sample:
         )
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
-        """Return the share of ones among some of the items."""
         share = estimate_clustered_share(
             values,
             None if self.clusters is None else [self.clusters[item] for item in items],

@@ -48,13 +48,10 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         the test with the pooled share, None where all trials have the same result. Without trials
         in a group the value is None and the limits are -1 and 1.
 
-    Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
-    worth the dependency.
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890.
     """
-    first, second = (
-        compute_wilson_interval(k1, n1, confidence),
-        compute_wilson_interval(k2, n2, confidence),
-    )
+    first = compute_wilson_interval(k1, n1, confidence)
+    second = compute_wilson_interval(k2, n2, confidence)
     n = first.n + second.n
     inputs: dict[str, Any] = {"k1": first.k, "n1": first.n, "k2": second.k, "n2": second.n}
     inputs |= {"p1": first.value, "p2": second.value, "z": None, "p": None}
@@ -70,8 +67,7 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
     value = first.value - second.value
     low, high = combine_limits(
-        (first.value, first.low, first.high),
-        (second.value, second.low, second.high),
+        (first.value, first.low, first.high), (second.value, second.low, second.high)
     )
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
@@ -96,20 +92,13 @@ def estimate_paired_difference(
         In [-1, 1], method "newcombe_paired". ``inputs``: the counts, ``p1``, ``p2`` and ``phi``.
         Without items the value is None and the limits are -1 and 1.
 
-    Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650.
     """
-    counts = {
-        "both": both,
-        "first_only": first_only,
-        "second_only": second_only,
-        "neither": neither,
-    }
-    a, b, c, d = counts.values()
+    a, b, c, d = both, first_only, second_only, neither
+    counts = {"both": a, "first_only": b, "second_only": c, "neither": d}
     n = a + b + c + d
-    first, second = (
-        compute_wilson_interval(a + b, n, confidence),
-        compute_wilson_interval(a + c, n, confidence),
-    )
+    first = compute_wilson_interval(a + b, n, confidence)
+    second = compute_wilson_interval(a + c, n, confidence)
     phi = _compute_phi(a, b, c, d)
     inputs: dict[str, Any] = counts | {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
@@ -133,7 +122,7 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
         In [-1, 1], method "mover". ``inputs``: values and limits of both. Where one of them is
         undefined or has no interval, the value is None and the limits are -1 and 1.
 
-    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
+    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702.
     """
     numbers = (a.value, a.low, a.high), (b.value, b.low, b.high)
     inputs = {
@@ -228,7 +217,7 @@ def adjust_p_values(
         In the order given, none smaller than before and none above 1.
 
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
-    B 57 (1995) 289-300. Own code: scipy has no Holm.
+    B 57 (1995) 289-300.
     """
     for p in p_values:
         if p is not None and not 0 <= p <= 1:
@@ -266,7 +255,6 @@ def combine_limits(
 
 
 def _compute_phi(a: int, b: int, c: int, d: int) -> float:
-    """Return the correlation of two answers to the same items, with Newcombe's correction."""
     margins = (a + b) * (c + d) * (a + c) * (b + d)
     if not margins:
         return 0.0

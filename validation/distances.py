@@ -10,8 +10,7 @@ def compute_jaccard_distance(first: AbstractSet[Any], second: AbstractSet[Any]) 
 
     Two empty sets are the same answer ("no code") and have the distance 0.
 
-    Source: P. Jaccard, New Phytologist 11 (1912) 37-50. Own code: one line, and libraries divide by
-    zero for two empty sets.
+    Source: P. Jaccard, New Phytologist 11 (1912) 37-50.
     """
     either = len(first | second)
     return 1 - len(first & second) / either if either else 0.0
@@ -23,8 +22,7 @@ def compute_masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> 
     It is 1 - J * m, with J the Jaccard similarity and m = 1 for the same set, 2/3 where one holds
     the other, 1/3 where both hold codes of their own, 0 without a code in common.
 
-    Source: R. J. Passonneau, LREC 2006, "Measuring Agreement on Set-valued Items (MASI)". Own code:
-    nltk 3.8 rounds the factors to .67 and .33, and divides by zero for two empty sets.
+    Source: R. J. Passonneau, LREC 2006, "Measuring Agreement on Set-valued Items (MASI)".
     """
     if first == second:
         return 0.0

@@ -33,7 +33,7 @@ def measure_drift_p(answers: Floats, frozen: int) -> list[float | None]:
         None for a code whose answers never vary, or without a look.
 
     Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.1, on exact
-    tails. Own code: no library combines discrete tests exactly.
+    tails.
     """
     if frozen < 1:
         raise ValueError(f"frozen must be at least 1, not {frozen}")

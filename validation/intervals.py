@@ -39,8 +39,7 @@ def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interva
         n: number of trials. 0 gives an undefined share with the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
 
-    Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
-    gives the same limits, but takes over 0.1 s to import and raises for n = 0.
+    Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212.
     """
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")
@@ -64,7 +63,7 @@ def compute_wilson_limits(
             instead of the normal one. Below 1 the limits are 0 and 1.
 
     Source: Wilson 1927 with the effective sample size of E. L. Korn and B. I. Graubard, Surv.
-    Methodol. 24 (1998) 193-201, who put it into another interval. Own code: no library has it.
+    Methodol. 24 (1998) 193-201, who put it into another interval.
     """
     if n_effective == 0 or (df is not None and df < 1):
         return 0.0, 1.0
@@ -81,6 +80,13 @@ def compute_quantile(confidence: float, df: float | None = None) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, upper))
+
+
+def compute_widening(confidence: float, df: float | None) -> float:
+    """Return Student's quantile over the normal one; 1 without df, or with less than one."""
+    if df is None or df < 1:
+        return 1.0
+    return compute_quantile(confidence, df) / compute_quantile(confidence)
 
 
 def compute_p_value(statistic: float, df: float | None = None) -> float:

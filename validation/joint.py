@@ -8,7 +8,7 @@ import numpy as np
 
 from validation.estimate import Estimate
 from validation.influence import compute_cluster_variance
-from validation.intervals import compute_quantile
+from validation.intervals import compute_widening
 from validation.prevalence import compute_beta_limits
 from validation.resampling import Floats
 
@@ -70,8 +70,7 @@ def estimate_joint_shares(
         all labels are of one cluster, the limits are 0 and 1.
 
     Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); for all
-    codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
-    it.
+    codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254.
     """
     answers, names = list(judged), list(judged if codes is None else codes)
     if unknown := (set(judge) - set(answers)) | (set(human) - set(names)):
@@ -117,7 +116,7 @@ def estimate_joint_shares(
             variance,
             _compute_variances(totals, p, shares, rows, columns, w / weight[rows], clusters),
         )
-    widened = 1.0 if df is None or df < 1 else compute_quantile(level, df) / compute_quantile(level)
+    widened = compute_widening(level, df)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
     # A code's part of the answers without labels is assumed; its limits reach from 0 to all of it.
@@ -131,10 +130,8 @@ def estimate_joint_shares(
         value = min(1.0, float(share))
         if not reason:
             low, high = compute_beta_limits(float(m), float(v), level, value)
-            low, high = (
-                max(0.0, low - float(unlabelled_part)),
-                min(1.0, high + unlabelled - float(unlabelled_part)),
-            )
+            low = max(0.0, low - float(unlabelled_part))
+            high = min(1.0, high + unlabelled - float(unlabelled_part))
         inputs = {
             "found_in": found_in[code],
             "promised": not reason and found_in[code] >= FOUND_IN,
@@ -159,7 +156,6 @@ def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
 
 
 def _compute_mean_row(weights: Floats, p: Floats) -> Floats:
-    """Return the weighted mean of the rows, the plain mean if all weights are 0."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean
 

@@ -30,7 +30,7 @@ def estimate_rogan_gladen(
         ``apparent`` and ``clipped`` (True if the value was cut). The value is None without traces,
         and where sensitivity + specificity <= 1: the judge's flag then says nothing of the code.
 
-    Source: W. J. Rogan and B. Gladen, Am. J. Epidemiol. 107 (1978) 71-76. Own code: one line.
+    Source: W. J. Rogan and B. Gladen, Am. J. Epidemiol. 107 (1978) 71-76.
     """
     apparent = judge_positive / n if n else None
     value, clipped, reason = None, False, None
@@ -82,7 +82,7 @@ def estimate_lang_reiczigel(
         The value is None and the limits are 0 and 1 where a class has no labels, where n is 0, and
         where sensitivity + specificity <= 1 (as they are or with the pseudo-observations).
 
-    Source: Z. Lang and J. Reiczigel, Prev. Vet. Med. 113 (2014) 13-22. Own code: only R has it.
+    Source: Z. Lang and J. Reiczigel, Prev. Vet. Med. 113 (2014) 13-22.
     """
     inputs: dict[str, Any] = {
         "judge_positive": judge_positive,

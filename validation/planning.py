@@ -17,8 +17,7 @@ def compute_sample_size(share: float, half_width: float, confidence: float = 0.9
         half_width: between 0 and 1, both excluded. 1/2 or more takes one item.
         confidence: between 0 and 1, both excluded.
 
-    Source: W. W. Piegorsch, Stat. Med. 23 (2004) 291-305. Own code: statsmodels has the normal
-    approximation only.
+    Source: W. W. Piegorsch, Stat. Med. 23 (2004) 291-305.
     """
     spread, h2 = share * (1 - share), half_width**2
     root = math.sqrt(spread**2 + h2 * (1 - 4 * spread))

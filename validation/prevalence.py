@@ -6,7 +6,7 @@ on another corpus.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.intervals import compute_quantile
+from validation.intervals import compute_quantile, compute_widening
 
 # Draws of recall: another seed moves a limit by less than 1 % of the interval's width.
 _DRAWS = 200_000
@@ -117,21 +117,16 @@ def poststratify(
         limits are 0 and 1.
 
     Source: double sampling: A. Tenenbein, J. Am. Stat. Assoc. 65 (1970) 1350-1361; Jeffreys prior:
-    L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
-    has it.
+    L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133.
     """
     strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata) | {"df": df, "population": population}
     method = "cells_beta" if others else "two_cell_beta"
     total = sum(size for size, _ in strata)
     if reason := _explain_undefined(strata):
-        return _make_undefined("prevalence", method, confidence, reason, inputs, total)
+        return Estimate("prevalence", None, 0.0, 1.0, total, confidence, method, reason, inputs)
     value = _mix_shares(strata)
-    factor = (
-        1.0
-        if df is None or df < 1
-        else compute_quantile(confidence, df) / compute_quantile(confidence)
-    )
+    factor = compute_widening(confidence, df)
     ends, moments, effects = [], [], []
     for unlabelled in (0.0, 1.0) if inputs["unlabelled"] else (0.0,):
         mean, variance = compute_beta_posterior(strata, population, unlabelled)
@@ -190,34 +185,28 @@ def estimate_recall(
         judged traces, where a cell that has traces has no labels, and where humans found the code
         in no labelled trace.
 
-    Source: as ``poststratify``. Own code: the same.
+    Source: as ``poststratify``.
     """
     strata = _list_strata(n_judged, n_flagged, flagged, unflagged, others)
     inputs = _list_inputs(strata)
-    inputs |= {"design_effect": design_effect, "df": df}
-    inputs |= {"seed": seed, "draws": _DRAWS}
-    total = sum(size for size, _ in strata)
+    inputs |= {"design_effect": design_effect, "df": df, "seed": seed, "draws": _DRAWS}
+    method, total = "posterior_draws", sum(size for size, _ in strata)
     reason = _explain_undefined(strata) or _explain_empty(strata)
     if not reason and _mix_shares(strata) == 0:
         reason = "humans found the code in no labelled trace"
     if reason:
-        return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, total)
+        return Estimate("recall", None, 0.0, 1.0, total, confidence, method, reason, inputs)
     value = strata[0][0] / total * (flagged.share or 0.0) / _mix_shares(strata)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
-        narrower = (
-            1.0
-            if df is None
-            else (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
-        )
+        normal = compute_quantile(confidence)
+        narrower = 1.0 if df is None else (normal / compute_quantile(confidence, df)) ** 2
         draws = _draw_recall(strata, narrower / design_effect, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:
         reason = "all traces are of one task: how tasks differ is not known"
     low, high = min(low, value), max(high, value)
-    return Estimate(
-        "recall", value, low, high, total, confidence, "posterior_draws", reason, inputs
-    )
+    return Estimate("recall", value, low, high, total, confidence, method, reason, inputs)
 
 
 def estimate_ppi_mean(
@@ -249,8 +238,7 @@ def estimate_ppi_mean(
         ``n_unlabelled``, ``tuning``, ``tuned``, ``se``. Without labelled or unlabelled traces the
         value is None. With one trace of either kind, or if nothing varies, the limits are None.
 
-    Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6. Own
-    code: ppi-python gives the same, but takes some 290 MB of dependencies.
+    Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6.
     """
     answers = human, judge_labelled, judge_unlabelled
     y, f, rest = (np.asarray(values, dtype=float) for values in answers)
@@ -412,12 +400,6 @@ def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.floa
     # All terms can underflow to 0 together; such a draw says nothing and is rare.
     np.divide(with_code[0], total_with_code, out=recall, where=total_with_code > 0)
     return recall
-
-
-def _make_undefined(
-    measure: str, method: str, confidence: float, reason: str, inputs: Mapping[str, Any], n: int
-) -> Estimate:
-    return Estimate(measure, None, 0.0, 1.0, n, confidence, method, reason, inputs)
 
 
 def _tune(y: NDArray[np.float64], f: NDArray[np.float64], rest: NDArray[np.float64]) -> float:

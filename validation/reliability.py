@@ -86,10 +86,7 @@ def compute_krippendorff_alpha(
         ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
         reason, if no unit has two ratings, or all ratings in such units are the same.
 
-    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011). Own code: value
-    counts cost O(n) where pairs of ratings cost O(n^2), the krippendorff package is GPL, takes
-    labels for numbers by default and loses a label spelled "nan"; neither it nor nltk has an
-    interval.
+    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
     """
     return _compute_alpha(
         _count_ratings(ratings, distance),
@@ -308,7 +305,6 @@ def _compute_alpha(
     seed: int,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Return alpha from every unit's label counts."""
     owners = index_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
@@ -350,7 +346,6 @@ def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
 
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
-    """Return every unit's label counts."""
     as_label = _check_label if distance == "nominal" else freeze_set
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)

@@ -26,7 +26,7 @@ def estimate_unseen(counts: Sequence[int], confidence: float = 0.95) -> Estimate
 
     Source: I. J. Good, Biometrika 40 (1953) 237-264; W. W. Esty, A normal limit law for a
     nonparametric estimator of the coverage of a random sample, Annals of Statistics 11 (1983)
-    905-912. Own code: the light libraries have none.
+    905-912.
     """
     seen = [count for count in counts if count]
     n, f1, f2 = sum(seen), seen.count(1), seen.count(2)

@@ -227,7 +227,6 @@ def _find_weights(
 
 
 def _read_others(sample: JudgedSample, labelled: set[str], request: Request) -> list[JudgedSample]:
-    """Return the other runs of the same rubric, each once."""
     others: list[JudgedSample] = []
     for run in request.against:
         other = read_judged_sample(run, sample.rubric.id, select=labelled, cluster=request.cluster)
@@ -302,7 +301,6 @@ def _add_annotator_ranges(
     traces: Sequence[LabelledTrace],
     labels: Labels,
 ) -> tuple[CodeRow, ...]:
-    """Return the rows with ``over_annotators``, by the people who labelled all of the traces."""
     complete = []
     for name in labels.annotators:
         by_id = labels.of(name)

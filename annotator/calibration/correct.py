@@ -76,14 +76,14 @@ def explain_misfit(calibration: Calibration, judged: JudgedSample, run: Run) -> 
             f"it is {reason}",
         )
     if calibration.judge_sha256 != judged.judge_sha256:
-        detail = (
-            ": the same name with other prompts or settings (compare judge in the run.json of both)"
-        )
-        return (
+        text = (
             f"it was made for another judge, {calibration.judge}"
             f" ({calibration.judge_sha256[:12]}), and {run} was judged by {judged.judge}"
-            f" ({judged.judge_sha256[:12]})" + (detail if calibration.judge == judged.judge else "")
+            f" ({judged.judge_sha256[:12]})"
         )
+        if calibration.judge == judged.judge:
+            text += ": the same name with other prompts or settings (compare judge in run.json)"
+        return text
     if calibration.ids_sha256 != judged.ids_sha256:
         return f"it was made on other traces than {run} judged (or the run has grown since)"
     return ""
@@ -141,17 +141,11 @@ def make_correction(
     joint: bool = False,
     is_group: bool = False,
 ) -> Correction:
-    """Return the corrected shares of a sample.
+    """Return the corrected shares of a sample: all ``judged`` traces of the run, or a group.
 
-    Args:
-        calibration: of this judge and these traces, or of others with ``transfer``.
-        sample: all traces of the run, or a group of them.
-        judged: all traces of the run.
-        run: is named in errors.
-        transfer: allow for a calibration of another judge or of other traces.
-        cluster: the attributes that the sample was counted by, by default the calibration's.
-        joint: as in :func:`correct`.
-        is_group: as in :func:`correct`.
+    ``transfer`` allows for a calibration of another judge or of other traces. ``cluster``: the
+    attributes that the sample was counted by, by default the calibration's. ``joint`` and
+    ``is_group``: as in :func:`correct`.
 
     Raises:
         Misfit: the calibration is for another version of the rubric, or does not fit and
@@ -241,16 +235,9 @@ def correct(
     groups = {
         name: estimate(name_group(name), grouped) for name in _list_countable_groups(sample, opened)
     }
-    size = sample.total + sum(opened.values())
+    groups, size = _withhold_few(groups, few), sample.total + sum(opened.values())
     return Correction(
-        calibration,
-        codes,
-        len(traces),
-        size,
-        False,
-        calibration.confidence,
-        notes,
-        _withhold_few(groups, few),
+        calibration, codes, len(traces), size, False, calibration.confidence, notes, groups
     )
 
 
@@ -265,7 +252,6 @@ def list_sums(rubric: Scheme, *, is_group: bool) -> list[Note]:
 
 
 def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[str, CodeEstimates]:
-    """Return the estimates without their shares if there is a reason."""
     if not reason:
         return codes
     return {
@@ -277,7 +263,6 @@ def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[s
 def _describe_tasks(
     codes: Mapping[str, CodeEstimates], sample: JudgedSample, traces: Sequence[LabelledTrace]
 ) -> str:
-    """Return how many tasks have labels, and the range of the design effects."""
     if not sample.clusters.named:
         return "; traces are treated as independent"
     inputs = [estimates.corrected.inputs for estimates in codes.values()]
@@ -293,7 +278,6 @@ def _correct_jointly(
     opened: Mapping[str, int],
     confidence: float,
 ) -> dict[str, CodeEstimates]:
-    """Return the estimates with jointly corrected shares."""
     if sample.rubric.choice == "many":
         raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
     clusters: list[int] | None = None
@@ -320,7 +304,6 @@ def _correct_jointly(
 
 
 def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> list[str]:
-    """Return a note that names the codes whose joint intervals are not promised, if any."""
     names = [
         code for code, estimates in codes.items() if not estimates.corrected.inputs["promised"]
     ]
@@ -457,10 +440,9 @@ def _list_countable_groups(sample: JudgedSample, open: Collection[str]) -> list[
 def _withhold_open(
     codes: dict[str, CodeEstimates], sample: JudgedSample, open: Collection[str]
 ) -> None:
-    """Remove the shares of screened codes where no undecided trace has a label."""
-    codes |= {
-        code: withhold_share(codes[code]) for code in codes if is_withheld(code, sample, open)
-    }
+    for code in codes:
+        if is_withheld(code, sample, open):
+            codes[code] = withhold_share(codes[code])
 
 
 def _explain_not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:

@@ -88,19 +88,18 @@ def measure_looks(
     scheme = base.schemes[anchors.rubric.id]
     answers, codes = _read_answers(anchors, runs), (*scheme.labels, UNDECIDED)
     tasks = {x.trace_id: find_cluster(x.attributes, cluster) for x in base.annotations(scheme.id)}
-    clusters = [tasks[x] or name_lone_cluster(x) for x in anchors.trace_ids]
-    named = any(tasks.values())
+    clusters = None
+    if any(tasks.values()):
+        clusters = [tasks[x] or name_lone_cluster(x) for x in anchors.trace_ids]
     frozen = anchors.frozen
-    before = slice(frozen) if not since else slice(frozen + since - 1, frozen + since)
-    after = slice(frozen + look - 1, frozen + look)
+    before = [frozen + since - 1] if since else [*range(frozen)]
+    after = [frozen + look - 1]
     p_values = measure_drift_p(answers[: len(codes)], frozen)
     names = (*codes, *map(name_group, scheme.groups))
     measured = [
         CodeDrift(
             name,
-            estimate_drift(
-                *(rows[:, before], rows[:, after], clusters if named else None, confidence)
-            ),
+            estimate_drift(rows[:, before], rows[:, after], clusters, confidence),
             p,
         )
         for name, rows, p in zip_longest(names, answers, p_values)
@@ -116,7 +115,7 @@ def measure_looks(
         traces=len(anchors.trace_ids),
         population=anchors.population,
         failed=int(np.isnan(answers[len(codes) - 1, :, frozen + look - 1]).sum()),
-        tasks=len({*clusters}) if named else None,
+        tasks=len({*clusters}) if clusters else None,
         frozen=frozen,
         look=look,
         started=latest.manifest.started,

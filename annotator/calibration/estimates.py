@@ -99,17 +99,6 @@ def correct_share(
 ) -> Estimate:
     """Return the corrected share of a code; see :func:`estimate_code`."""
     over_tasks = over_tasks or find_influences(code, judged, traces)
-    return _correct(code, judged, traces, over_tasks, confidence, population)
-
-
-def _correct(
-    code: str,
-    judged: Judged,
-    traces: Sequence[LabelledTrace],
-    over_tasks: TaskInfluences | None,
-    confidence: float,
-    population: Literal["process", "corpus"],
-) -> Estimate:
     if population == "corpus":  # all tasks of the corpus are here: they add no variance
         judged, over_tasks = replace(judged, clusters=None), None
     flagged, unflagged, others = _count_cells(code, judged, traces)
@@ -171,7 +160,7 @@ def estimate_code(
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     over_tasks = find_influences(code, judged, traces)
-    corrected = _correct(code, judged, traces, over_tasks, confidence, population)
+    corrected = correct_share(code, judged, traces, confidence, population, over_tasks)
     right = [code in trace.counted.human for trace in flagged]
     of_flagged, of_others, opened = _count_cells(code, judged, traces)
     recall = estimate_recall(
@@ -322,9 +311,8 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
             continue
         line = (
             f"Corrected shares and recall leave out"
-            f" {format_count(size, f'{status} trace')}: none has a"
+            f" {format_count(size, f'{status} trace')}: none has a label."
         )
-        line += " label."
         if status == "undecided":
             # This half width of their share is _WIDTH of all traces.
             half = min(0.99, _WIDTH * (total + size) / size)

@@ -35,19 +35,9 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
         AnnotatorError: a ledger that the request names cannot be read or written.
     """
     calibration, labels = calibrated.calibration, calibrated.calibration.labels
-    entry = {
-        "time": format_now(),
-        "run": calibration.run,
-        "folder": str(run),
-        "judge": calibration.judge,
-        "judge_sha256": calibration.judge_sha256,
-        "rubric": calibration.rubric,
-        "rubric_sha256": calibration.rubric_sha256,
-        "split": labels.split,
-        "n": labels.n,
-        "labels_sha256": labels.sha256,
-        "labels": hash_labels(calibrated.labels.values()),
-    }
+    entry = _describe_look(
+        run, calibration.rubric, labels.split, labels.n, labels.sha256, calibrated.labels.values()
+    )
     ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
     look, notes = None, list[str]()
     try:
@@ -95,19 +85,33 @@ def note_looks(
     ledgers = [request.ledger] if request.ledger else locate_ledgers(files.paths)
     for run in runs:
         seen = [labels[x.trace_id] for x in run.annotations(rubric) if x.trace_id in labels]
-        entry = {
-            **{"time": format_now(), "run": run.id, "folder": str(run), "judge": run.judge},
-            **{"judge_sha256": run.judge_sha256, "rubric": rubric},
-            "rubric_sha256": run.scheme(rubric).sha256,
-            **{"split": split, "n": len(seen), "labels": hash_labels(seen)},
-            "labels_sha256": hash_label_files(files.paths, files.digests),
-        }
+        digest = hash_label_files(files.paths, files.digests)
+        entry = _describe_look(run, rubric, split, len(seen), digest, seen)
         try:
             look = int(note_look(ledgers, entry, notice)["look"])
         except AnnotatorError as error:
             notice(f"the looks at these labels were not noted: {error}")
             return 0
     return look
+
+
+def _describe_look(
+    run: Run, rubric: str, split: str, n: int, labels_sha256: str, labels: Iterable[Label]
+) -> dict[str, Any]:
+    """Return the entry of a look in the ledger, without its number."""
+    return {
+        "time": format_now(),
+        "run": run.id,
+        "folder": str(run),
+        "judge": run.judge,
+        "judge_sha256": run.judge_sha256,
+        "rubric": rubric,
+        "rubric_sha256": run.scheme(rubric).sha256,
+        "split": split,
+        "n": n,
+        "labels_sha256": labels_sha256,
+        "labels": hash_labels(labels),
+    }
 
 
 def _refuse_protected(ledgers: Sequence[Path]) -> None:
@@ -203,7 +207,6 @@ def _identify(look: Mapping[str, Any]) -> str:
 
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
-    """End the last line of a ledger, or remove it if it is torn."""
     if not (tail := log.torn):
         return
     if _parse_look(tail):  # an editor may have removed the newline

@@ -288,7 +288,6 @@ def match_labels(
 
 
 def _count_labelled(design: Design, trace_ids: Collection[str]) -> Counter[str]:
-    """Return how many traces of each stratum of a design have labels."""
     strata = [design.traces[name] for name in trace_ids if name in design.traces]
     if unknown := len(trace_ids) - len(strata):
         raise AnnotatorError(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -261,22 +260,6 @@ class Calibration:
         names = ", ".join(self.labels.annotators)
         text = f"{self.rubric}, judge {self.judge}: {len(self.labelled)} labels of {names}"
         return f"<Calibration {sanitize_line(text, 300)}, kappa {value}, n {kappa.n}>"
-
-    def _repr_html_(self) -> str:
-        """Return the calibration as a notebook shows it: shares in percent."""
-
-        def write(value: float | None) -> str:
-            return "-" if value is None else f"{100 * value:.1f}"
-
-        heads = ("code", "judged %", "corrected %", "low", "high", "mark")
-        rows: list[tuple[str, ...]] = [heads]
-        for row in self.rows:
-            judged = row.judged.value if row.judged else None
-            shares = (judged, row.corrected.value, row.corrected.low, row.corrected.high)
-            rows.append((row.code, *map(write, shares), row.mark))
-        lines = ("".join(f"<td>{escape(cell)}</td>" for cell in cells) for cells in rows)
-        table = "".join(f"<tr>{line}</tr>" for line in lines)
-        return f"<p>{escape(repr(self))}</p><table>{table}</table>"
 
     @property
     def labelled(self) -> tuple[LabelledTrace, ...]:

@@ -109,17 +109,12 @@ class Tuner:
                 tasks = steps.send(await execute(tasks))
         except StopIteration as stop:
             product, folds, answers = stop.value
-        look, final = (
-            self._note_looks(self.dev, self.runs.values()),
-            None,
-        )
+        look, final = self._note_looks(self.dev, self.runs.values()), None
         if self.test and not product.changes:
             self.notice("the test split stays closed: no change was kept")
         elif self.test:
-            ids, rubrics = (
-                tuple(sorted(self.test.labels)),
-                {"base": self.rubric, "tuned": product.rubric},
-            )
+            ids = tuple(sorted(self.test.labels))
+            rubrics = {"base": self.rubric, "tuned": product.rubric}
             pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
             first, second = await execute(pair)
             final = self._match("test/base", self.test).compare(second, first, confidence)
@@ -193,7 +188,6 @@ class Tuner:
         self.finished = self.latest
 
     def _report(self, progress: RunProgress) -> None:
-        """Report the progress of all runs."""
         before = self.finished
         self.latest = RunProgress(
             before.annotations + progress.annotations,
@@ -204,7 +198,6 @@ class Tuner:
         self.progress(self.latest)
 
     async def _propose(self, tasks: Sequence[ProposalTask]) -> tuple[dict[str, Proposal], bool]:
-        """Return the proposals by the name of their task, and whether some wait for answers."""
         texts, trial = self._list_texts(), self.trial
         prompts = {
             task.name: render_proposal(
@@ -224,9 +217,8 @@ class Tuner:
             raise AnnotatorError(f"no proposal could be used; {failures[0]}")
         self.failures += failures
         self.proposals += len(prompts) - len(failures)
-        return {name: item.proposal or Proposal() for name, item in kept.items()}, len(kept) < len(
-            prompts
-        )
+        proposals = {name: item.proposal or Proposal() for name, item in kept.items()}
+        return proposals, len(kept) < len(prompts)
 
     def _list_texts(self) -> str:
         """Return the words of the labelled traces, which no proposal may copy."""
@@ -256,7 +248,6 @@ class Tuner:
         return {name: answers.get(name, OPEN["failed"]) for name in task.trace_ids}
 
     def _match(self, name: str, reference: Reference) -> LabelledSet:
-        """Return the labels of the traces that a run judged."""
         labels, cluster = reference.labels, self.request.cluster
         sample = read_judged_sample(
             self.runs[name], self.rubric.id, select=labels.keys(), cluster=cluster

@@ -38,7 +38,7 @@ from annotator.runs.manifest import resolve_source
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, estimate_share_of_totals, predict_half_width
-from validation.intervals import compute_quantile
+from validation.intervals import compute_widening
 
 PLANNED = (50, 100, 200, 400)
 ASSUMED_PRECISION = 0.85
@@ -229,7 +229,6 @@ def plan_sheet(
 
 
 def _count_floors(sizes: Mapping[str, int], options: Draw) -> int:
-    """Return the number of traces that the minima of all strata take."""
     floor = options.floor_of(options.n, sizes)
     return sum(min(floor, size) for size in sizes.values())
 
@@ -286,7 +285,7 @@ def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
     if tasks < 2:  # the variance between tasks stays unknown
         return replace(planned, half_width=0.5, tasks=tasks)
     effect = share.design_effect or 1.0
-    factor = math.sqrt(effect) * compute_quantile(0.95, tasks - 1) / compute_quantile(0.95)
+    factor = math.sqrt(effect) * compute_widening(0.95, tasks - 1)
     width = min(0.5, planned.half_width * factor)
     return replace(planned, half_width=width, design_effect=effect, tasks=tasks)
 
@@ -328,7 +327,6 @@ def _compute_effective_size(
 
 
 def _find_sources(source: Run | Sequence[str], options: Draw) -> tuple[tuple[str, ...], str]:
-    """Return the paths of the traces and their format."""
     if isinstance(source, Run):
         return source.manifest.sources, source.manifest.format
     return tuple(map(resolve_source, source)), options.format

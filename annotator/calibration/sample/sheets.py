@@ -126,7 +126,6 @@ def find_judged(
 
 
 def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | None:
-    """Return the stratum of an annotation, None if its codes decide."""
     if strata == "none":
         return EVERYTHING
     if annotation.status == "undecided":
