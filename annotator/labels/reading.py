@@ -295,7 +295,6 @@ def _read_record(
 
 
 def _name_own(content: Content) -> str:
-    """Return the place of labels of our own, "" if they are none."""
     if isinstance(content, LabelTable):
         return content.name if {"rubric", "annotator"} <= {*content.columns} else ""
     if isinstance(content, str) or not isinstance(content.value, dict):
@@ -319,7 +318,6 @@ def _describe_second(first: Label, label: Label) -> str:
 
 
 def _check_repeated(rows: Iterable[LabelRow], problems: Problems) -> None:
-    """Record a problem for each second row of a trace and annotator."""
     first: dict[tuple[str, str], LabelRow] = {}
     for row in rows:
         trace_id, annotator = row.fields["trace_id"], row.fields["annotator"]

@@ -136,7 +136,6 @@ def _normalize_column(cell: str) -> str:
 
 
 def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
-    """Whether the required columns are there."""
     for twice in find_repeated(filter(None, columns)):
         problems.add(f"{where}: the column {sanitize_line(twice, 80)!r} stands twice")
         return False

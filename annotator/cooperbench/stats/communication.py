@@ -95,7 +95,6 @@ def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
 
 
 def _count_steps(trace: Trace) -> Counter[Key]:
-    """Count the own steps of agents with a trajectory, and their messages."""
     try:
         trajectories = trace.steps
     except UnreadableTrace:

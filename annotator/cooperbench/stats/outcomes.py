@@ -72,7 +72,6 @@ def list_merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
 
 
 def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
-    """Count a merged run with a known outcome, and each way in which it passed."""
     steps = list_merge_steps(trace)
     if steps is None:
         return {}
