@@ -120,7 +120,7 @@ def compute_merge_success(tally: Tally) -> Iterator[MergeSuccess]:
             for step in ("naive", "union", "final", "union gain", "final gain")
         )
         if not any(key[1] == setting and key[3] == "union" for key in tally.keys("merge")):
-            union, union_gain = (make_undefined(one, NO_UNION) for one in (union, union_gain))
+            union, union_gain = (make_undefined(share, NO_UNION) for share in (union, union_gain))
         yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
 
 
