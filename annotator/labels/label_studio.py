@@ -1,5 +1,6 @@
 """Label Studio's JSON export: a list of tasks with ``data``, ``annotations`` (once
-``completions``) and ``predictions``.
+``completions``) and ``predictions``; and its JSON-MIN: a record for each annotation, with the data
+beside the answers.
 
 Written against Label Studio's "task format" page. Predictions are a judge's suggestions and are
 never read.
@@ -8,11 +9,11 @@ never read.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.labels.answers import BESIDE, drop_empty, pick_codes, read_ids
+from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, read_ids
 from annotator.labels.cells import list_codes
-from annotator.labels.model import LabelRow
+from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.records import expect_object, get_text
+from annotator.traces.records import expect_object, get_dict, get_list, get_text
 
 _RATINGS = ("rating", "number", "choices", "text")
 
@@ -25,7 +26,7 @@ def is_task(value: Mapping[str, Any]) -> bool:
 
 
 def is_min(value: Mapping[str, Any]) -> bool:
-    """Whether a record is of the JSON-MIN export, which is not read."""
+    """Whether a record is of the JSON-MIN export."""
     return "annotation_id" in value and "lead_time" in value
 
 
@@ -47,6 +48,41 @@ def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
             fields |= _read_answers(annotation.get("result") or [], scheme, position)
         yield LabelRow(position, fields)
+
+
+def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+    """Yield the row of a record of JSON-MIN. A key with another name than ``primary``,
+    ``secondary`` or the rubric's is a question for codes if its answer is a code, or ``choices``.
+    """
+    answers = {name: _list_answers(value) for name, value in record.items()}
+    names = ("primary", "secondary", scheme.id)
+    picks = {
+        name: texts
+        for name, texts in answers.items()
+        if name in names
+        or "choices" in get_dict(record[name])
+        or (name not in FIELDS and any(is_code(text, scheme) for text in texts))
+    }
+    marked = {name for name in picks if any(map(get_dict, get_list(record[name])))}  # spans
+    picks = {name: picks[name] for name in picks.keys() - marked or marked}
+    spans = (get_dict(span) for value in record.values() for span in get_list(value))
+    beside = {
+        "evidence": [
+            text for span in spans if "labels" in span for text in list_codes(span.get("text"))
+        ]
+        + answers.get("evidence", []),
+        "note": "\n".join(answers.get("note", [])),
+        "confidence": record.get("confidence"),
+    }
+    data = {name: value for name, value in record.items() if name != "id"}  # of the task
+    fields = read_ids(data, scheme) | _read_annotator(record.get("annotator"))
+    yield LabelRow(where, fields | drop_empty(beside) | pick_codes(picks, scheme, where))
+
+
+def _list_answers(value: Any) -> list[str]:
+    """Return the texts of an answer as :func:`list_codes`, or below ``text``; of a number none."""
+    texts = list_codes(value) if isinstance(value, (str, list, dict)) else []
+    return list_codes(get_dict(value).get("text")) or texts
 
 
 def _read_annotator(value: Any) -> dict[str, Any]:
