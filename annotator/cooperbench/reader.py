@@ -140,7 +140,6 @@ def _find_feature_numbers(
 
 
 def _find_owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
-    """Return each agent's feature number."""
     agents = get_dict(result.get("agents"))
     by_position = {f"agent{n}": number for n, number in enumerate(numbers, 1)}
     if not agents:

@@ -86,7 +86,6 @@ def _list_answers(value: Any) -> list[str]:
 
 
 def _read_annotator(value: Any) -> dict[str, Any]:
-    """Return the annotator: a number, or the user's fields."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
     name = get_text(value)
@@ -94,7 +93,6 @@ def _read_annotator(value: Any) -> dict[str, Any]:
 
 
 def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
-    """Return the fields of one annotation from its choices, spans, texts and ratings."""
     picks: dict[str, list[str]] = {}
     marked: dict[str, dict[str, None]] = {}  # the labels of spans: codes if no question has them
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}

@@ -56,7 +56,6 @@ def read_line(cells: Mapping[str, str], where: str, scheme: Scheme) -> LabelRow 
 
 
 def _split_lines(names: Mapping[str, str] | None) -> list[str]:
-    """Return the lines of a text question."""
     lines = [line for text in (names or {}).values() for line in text.splitlines()]
     return [line.strip() for line in lines if line.strip()]
 

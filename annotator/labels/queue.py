@@ -89,7 +89,6 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
 def _read_items(
     file: Path, rubric: Rubric, problems: Problems
 ) -> Iterator[tuple[str, float, Item]]:
-    """Yield the place, the order and the trace of each row."""
     scheme = rubric.scheme()
     for row in LabelFiles([file]).read_rows(scheme, problems):
         check = RowCheck(row, scheme, problems)

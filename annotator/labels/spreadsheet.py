@@ -170,7 +170,6 @@ def _list_rows(record: Mapping[str, Any], is_code: IsCode) -> Iterator[Mapping[s
 
 
 def _list_by_person(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a row for each annotator by whose name an object holds labels."""
     for name, content in value.items():
         fields = content if isinstance(content, dict) else {"category": content}
         yield {"annotator": name, **fields}
@@ -270,7 +269,6 @@ def _is_denied(label: ForeignLabel, other: ForeignLabel) -> bool:
 
 
 def _merge(label: ForeignLabel, other: ForeignLabel) -> None:
-    """Add another row of the same trace."""
     same = not (label.categories and other.categories) or label.categories == other.categories
     label.decided = same and label.decided and other.decided
     label.denied += other.denied

@@ -188,7 +188,6 @@ class LabelStore:
         return Undone(change.trace_id, undone.decision, change.decision)
 
     def _last(self, among: Collection[str] | None) -> int | None:
-        """Return the index of the last change of some traces, or of any."""
         indices = reversed(range(len(self._history)))
         return next(
             (n for n in indices if among is None or self._history[n].trace_id in among), None
@@ -305,7 +304,6 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
 
 
 def _get_sequence(fields: Mapping[str, Any]) -> int:
-    """Return the number of a decision; 0 for one without it."""
     number = fields.get("sequence")
     return number if isinstance(number, int) and number > 0 else 0
 

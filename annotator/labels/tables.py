@@ -112,15 +112,12 @@ def _read_lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str
     )
     file.seek(0)
     line = 1
-    if excel := re.fullmatch(r"sep=([,;\t])", first.strip("\r\n")):
-        separator, line = excel[1], 2
-        file.readline()
     reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield line, cells
-            line = reader.line_num + 1 + bool(excel)
+            line = reader.line_num + 1
     except csv.Error as error:
         yield f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?"
 
@@ -136,7 +133,6 @@ def _normalize_column(cell: str) -> str:
 
 
 def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
-    """Whether the required columns are there."""
     for twice in find_repeated(filter(None, columns)):
         problems.add(f"{where}: the column {sanitize_line(twice, 80)!r} stands twice")
         return False

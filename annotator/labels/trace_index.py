@@ -78,7 +78,6 @@ def _find_folder(source: str) -> str:
 
 
 def _list_ends(path: str) -> Iterator[str]:
-    """Yield the ends of a path, the longest first."""
     parts = path.split("/")
     return ("/".join(parts[n:]) for n in range(1, len(parts)))
 

@@ -233,7 +233,6 @@ def _find_names(text: str) -> set[str]:
 
 
 def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the start and end of the clause around a match."""
     begin = max(0, start - 200)
     for match in _CLAUSE_BREAK.finditer(text, begin, start):
         begin = match.end()

@@ -141,7 +141,6 @@ def has_conflict(ours: Patch, theirs: Patch) -> bool:
 
 
 def _find_pair_meetings(agent: str, ours: Patch, partner: str, theirs: Patch) -> Iterator[Fact]:
-    """Yield the places where two patches meet, one fact for each pair of hunks."""
     common = collect_added_lines(ours) & collect_added_lines(theirs)
     meetings: dict[tuple[int, int], Fact] = {}
     for a, b in _find_touching(_list_edits(ours), _list_edits(theirs)):

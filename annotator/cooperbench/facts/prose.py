@@ -11,7 +11,6 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from annotator.base.normalize import NormalizedText, normalize_text, rewrite
-from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import FactSpan
 from annotator.traces import Message
 
@@ -237,11 +236,6 @@ def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> 
 def split_words(text: str) -> frozenset[str]:
     """Return the words of a text as a set."""
     return frozenset(text.split())
-
-
-def show(text: str) -> str:
-    """Return a passage in one line of at most 160 characters."""
-    return sanitize_line(normalize_text(text).text, 160)
 
 
 def is_quotable(text: str) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from annotator.base.normalize import normalize_text
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
 from annotator.cooperbench.facts.prose import (
     ParsedMessage,
@@ -11,7 +13,6 @@ from annotator.cooperbench.facts.prose import (
     is_quotable,
     locate_sentence,
     parse_message,
-    show,
 )
 from annotator.traces import Trace
 
@@ -51,8 +52,8 @@ class TraceFacts:
         return self._texts.get(span.source, "")[span.start : span.end]
 
     def show(self, span: FactSpan) -> str:
-        """Return a passage for the sentence of a fact."""
-        return show(self.text(span))
+        """Return a passage in one line of at most 160 characters."""
+        return sanitize_line(normalize_text(self.text(span)).text, 160)
 
     def state(
         self, kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: Any

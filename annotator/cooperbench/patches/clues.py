@@ -283,7 +283,6 @@ class Clues(ast.NodeVisitor):
         return _add_step(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
 
     def _elements(self, node: ast.AST) -> Some:
-        """Return the thing of the elements of an expression."""
         match node:
             case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
                 return self._elements(of)
@@ -337,7 +336,6 @@ class Clues(ast.NodeVisitor):
         return forms
 
     def _give_parts(self, thing: Thing, value: ast.AST | None, node: Any) -> None:
-        """Note the contents of a thing from its value."""
         element = self._inside(thing, "element")
         match value:
             case ast.List(elts=parts) | ast.Set(elts=parts):
@@ -378,7 +376,6 @@ class Clues(ast.NodeVisitor):
             self._see(_add_step(thing, "class"), frozenset([name]), f"a {name}", node, made=True)
 
     def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
-        """Note that the contents of a thing come from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
         elif thing and isinstance(of, ast.Call) and get_name(of.func) == "items":
@@ -395,7 +392,6 @@ class Clues(ast.NodeVisitor):
             self._see(_add_step(thing, "order"), frozenset([" ".join(names)]), says, node, made)
 
     def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
-        """Note that a thing holds a value by a key."""
         key = form.infer_key_forms(index, self._local_forms)
         text = x if isinstance(x := getattr(index, "value", ""), str) else ""
         self._see(_add_step(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
@@ -406,7 +402,6 @@ class Clues(ast.NodeVisitor):
                 self._see(self._inside(thing, "element"), key, says, node, made=True)
 
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
-        """Note an action on an attribute."""
         thing = self._thing(node)
         mine = get_name(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
         kept = (mine and self._method) or isinstance(node, ast.Name)
@@ -414,7 +409,6 @@ class Clues(ast.NodeVisitor):
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
-        """Note the role of an attribute in a method."""
         name, apart = get_name(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
         if self._thing(node) == ("shape", self._key(name)) and not apart:
             role = "names", self._key(f"{self._method} {verb}")
@@ -513,12 +507,10 @@ class Clues(ast.NodeVisitor):
         return ends and {self._lines[x.lineno].sign for x in returns} == {"+"}
 
     def _local(self, name: str) -> Thing:
-        """Return a new thing for a local name."""
         self._count += 1
         return "local", (self._path, self._scope, f"{name} {self._count}")
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
-        """Note the assignment of a value to a target."""
         annotation = getattr(node, "annotation", None)
         match target, value:
             case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
@@ -645,7 +637,6 @@ class Clues(ast.NodeVisitor):
                 self._fill(argument, node)
 
     def _loop(self, target: ast.expr, of: ast.expr) -> None:
-        """Note the variables of a loop."""
         match target, of:
             case ast.Tuple(elts=[number, item]), ast.Call(ast.Name("enumerate"), [inner, *_]):
                 self._bind(number, None, form.look_up("int"), target)

@@ -247,7 +247,6 @@ class _LineReader:
 
 
 def _read_extended_header(file: File, line: str) -> None:
-    """Read a line of git's extended header."""
     if line.startswith(("rename from ", "copy from ")):
         file.old_path = _clean_path(line.partition(" from ")[2], "")
     elif line.startswith(("rename to ", "copy to ")):

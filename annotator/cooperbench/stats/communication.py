@@ -17,9 +17,8 @@ from annotator.cooperbench.stats.model import (
     Channel,
     Communication,
     Measure,
+    NamedShare,
     Opening,
-    StepShare,
-    Timing,
 )
 from annotator.cooperbench.stats.tally import (
     Key,
@@ -95,7 +94,6 @@ def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
 
 
 def _count_steps(trace: Trace) -> Counter[Key]:
-    """Count the own steps of agents with a trajectory, and their messages."""
     try:
         trajectories = trace.steps
     except UnreadableTrace:
@@ -138,7 +136,7 @@ def compute_communication(tally: Tally, channel: Channel | None) -> Communicatio
     )
 
 
-def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
+def _compute_step_shares(tally: Tally) -> Iterator[NamedShare]:
     """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
     names = ("all", *TYPES)
     keys: list[Key] = [("step", name) for name in ("n", *names)]
@@ -147,7 +145,7 @@ def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
     for column, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
         divide, why = partial(_divide_by_steps, column), "no trace tells the steps of its agents"
-        yield StepShare(name, resamples.estimate(name, divide, n, inputs, why))
+        yield NamedShare(name, resamples.estimate(name, divide, n, inputs, why))
 
 
 def _divide_by_steps(column: int, totals: Floats) -> Floats:
@@ -229,7 +227,7 @@ def count_times(trace: Trace) -> Counter[Key]:
     return counts
 
 
-def compute_timing(tally: Tally) -> Iterator[Timing]:
+def compute_timing(tally: Tally) -> Iterator[NamedShare]:
     """Yield the times of messages, with intervals of resampled tasks; nothing without times."""
     if not tally.total(_TALKED):
         return
@@ -239,12 +237,14 @@ def compute_timing(tally: Tally) -> Iterator[Timing]:
         seed=0,
     )
 
-    def estimate(name: str, column: int, n: Key, k: int | None, why: str, scale: int = 1) -> Timing:
+    def estimate(
+        name: str, column: int, n: Key, k: int | None, why: str, scale: int = 1
+    ) -> NamedShare:
         def divide(totals: Floats) -> Floats:
             ratio: Floats = totals[:, column] / totals[:, column + 1] / scale
             return ratio
 
-        return Timing(name, resamples.estimate(name, divide, tally.total(n), {"k": k}, why))
+        return NamedShare(name, resamples.estimate(name, divide, tally.total(n), {"k": k}, why))
 
     crossed, late = tally.total(_CROSSED), tally.total(_LATE)
     why = "the speaker never changes"

@@ -124,7 +124,6 @@ _Pairs = Mapping[RunPair, Counts]
 
 
 def _find_settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
-    """Return which settings each pair has runs of."""
     settings: dict[Hashable, set[str]] = {}
     for pair, counts in pairs.items():
         names = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
@@ -180,7 +179,6 @@ def _make_curve(
 
 
 def _compute_shares(rows: Floats) -> tuple[Interval, Interval]:
-    """Return success solo and coop of totals by task, a row each."""
     return (
         estimate_share_of_totals(rows[:, _SOLO_K].tolist(), rows[:, _SOLO_N].tolist()),
         estimate_share_of_totals(rows[:, _COOP_K].tolist(), rows[:, _COOP_N].tolist()),

@@ -31,8 +31,8 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class StepShare:
-    """The messages of one main type (``of``; "all" of them) per step of the agents."""
+class NamedShare:
+    """A share, and what it is a share of (``of``)."""
 
     of: str
     share: Estimate
@@ -45,7 +45,8 @@ class Communication:
     ``runs`` have messages, ``silent`` runs do not. ``unmerged`` runs have messages and an unknown
     merge. In ``nothing_to_merge`` runs an agent crashed or handed in an empty patch. ``difference``
     is the conflict rate of runs whose first message is a plan minus that of the others. ``steps``
-    are messages per step, ``unread_steps`` the runs whose steps cannot be read.
+    are messages per step, by main type and of all, ``unread_steps`` the runs whose steps cannot be
+    read.
     """
 
     runs: int
@@ -55,7 +56,7 @@ class Communication:
     measures: tuple[Measure, ...]
     openings: tuple[Opening, ...]
     difference: Estimate
-    steps: tuple[StepShare, ...]
+    steps: tuple[NamedShare, ...]
     unread_steps: int
 
 
@@ -114,14 +115,6 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """A share of the messages or of the runs; ``of`` says which."""
-
-    of: str
-    share: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class Channel:
     """The values of an attribute that runs have whose agents could write; ``*`` is any text."""
 
@@ -162,7 +155,7 @@ class Group:
     unknown: int
     tasks: int | None
     communication: Communication
-    timing: tuple[Timing, ...]
+    timing: tuple[NamedShare, ...]
     talk_groups: tuple[TalkGroup, ...]
     talk_differences: tuple[TalkDifference, ...]
     no_channel_value: int

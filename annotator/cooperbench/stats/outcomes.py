@@ -72,7 +72,6 @@ def list_merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
 
 
 def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
-    """Count a merged run with a known outcome, and each way in which it passed."""
     steps = list_merge_steps(trace)
     if steps is None:
         return {}
@@ -120,12 +119,8 @@ def compute_merge_success(tally: Tally) -> Iterator[MergeSuccess]:
             tally.share(("after", setting, step), ("after", setting, "n"))
             for step in ("naive", "union", "final", "union gain", "final gain")
         )
-        merges_of_setting = [key for key in tally.keys("merge") if key[1] == setting]
-        if not any(strategy == "union" for *_, strategy in merges_of_setting):
-            union, union_gain = (
-                make_undefined(union, NO_UNION),
-                make_undefined(union_gain, NO_UNION),
-            )
+        if not any(key[1] == setting and key[3] == "union" for key in tally.keys("merge")):
+            union, union_gain = (make_undefined(share, NO_UNION) for share in (union, union_gain))
         yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
 
 
