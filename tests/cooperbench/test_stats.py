@@ -983,6 +983,18 @@ def test_the_first_screen_of_traces_that_tell_nothing(tmp_path, annotate_cli):
     assert "for --by" not in annotate_cli("traces", tmp_path / "t.jsonl").out
 
 
+def test_an_interval_says_if_resamples_are_left_out(tmp_path):
+    # One task has the only question of conflict-free runs: many a resample has none.
+    for task in range(1, 21):
+        talk = [PLAN] if 1 < task < 11 else [PLAN, QUESTION]
+        run(tmp_path, task, talk, merge="clean" if task < 11 else "conflicts")
+    found = stats(tmp_path)
+    text = render(tabulate(found), "table")
+    left = measures(found)["plans per question"].difference.inputs["undefined_resamples"]
+    assert left > 0
+    assert f"plans per question, difference: undefined in {left} of 10000 resamples" in text
+
+
 # Two pairs of one task: 1+2 passes solo and fails in cooperation, 3+4 the other way round.
 # (features, who spoke, setting, merge, strategy, passed)
 RECORDS = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from annotator.base.text import (
     cut_names,
@@ -336,6 +337,7 @@ def _name_model(curve: Curve) -> str:
 
 
 def _clean_name(text: str) -> str:
+    """Return a stranger's name as it can be shown in a cell."""
     return sanitize_line(text, 80)
 
 
@@ -374,14 +376,23 @@ def _write_range(estimate: Estimate, sign: str = "+") -> str:
 
 
 def _list_reasons(numbers: Sequence[tuple[str, Share]]) -> list[str]:
+    """Return a line for each reason why numbers or intervals are missing, or rest on less."""
     reasons: dict[str, list[str]] = {}
     for name, number in numbers:
-        if number.reason:
-            reasons.setdefault(number.reason, []).append(name)
+        inputs: Any = number.inputs if isinstance(number, Estimate) else {}
+        if why := number.reason or _explain_resamples(inputs):
+            reasons.setdefault(why, []).append(name)
     return [
         f"{UNDEFINED} {list_first(names, 3, '; ')}: {sanitize_line(reason)}"
         for reason, names in reasons.items()
     ]
+
+
+def _explain_resamples(inputs: Any) -> str:
+    if not (undefined := inputs.get("undefined_resamples")):
+        return ""
+    of = f"{undefined} of {inputs['resamples']}"
+    return f"undefined in {of} resamples, which the interval leaves out"
 
 
 _LEGEND = "coop, solo: runs that passed; messages: a run that has any, and these runs"
@@ -418,6 +429,7 @@ def _write_title(stats: Stats) -> str:
 
 
 def _write_summary(group: Group) -> str:
+    """Return the main results in a few sentences."""
     talk, shares = group.communication, dict(_list_shares(group))
     sentences = []
     passed = [
