@@ -19,7 +19,6 @@ from annotator.reports.notes import select_notes
 from annotator.reports.table import Table
 
 _EXAMPLES = 3
-_RARE = 2  # runs; a code with fewer is rare
 
 
 def tabulate_induction(induction: Induction) -> Table:
@@ -82,7 +81,6 @@ def _write_row(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
 
 
 def _summarize(induction: Induction) -> Iterator[str]:
-    """Yield the result in a few sentences."""
     record, codes = induction.record, induction.codes
     outcomes = [traces.get("passed") for traces in induction.book.traces.values()]
     names = ((False, "failed"), (True, "passed"), (None, "of unknown outcome"))
@@ -152,8 +150,6 @@ def _list_notes(induction: Induction) -> Iterator[str]:
     if unknown:
         runs = format_count(unknown, "run")
         yield f"{runs} with an unknown outcome are counted with the failed ones."
-    if rare := [x.code for x in shares if x.failed.k + x.passed.k < _RARE]:
-        yield f"Found in one run only: {_name(rare)}."
     if record.dropped:
         names = ", ".join(record.dropped)
         yield f"Left out, with a reason in induction.json: {names}."

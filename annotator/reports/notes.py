@@ -241,14 +241,10 @@ def _describe_votes(counts: TraceCounts) -> Iterator[str]:
             " the votes have (tie); these are not counted.",
             "halves",
         )
-    if counts.votes.failed:
+    if n := counts.votes.failed + counts.votes.undecided:
         yield Note(
-            f"{counts.votes.failed} votes in judged traces failed and were not counted.",
+            f"{n} votes in judged traces failed or were undecided and were not counted.",
             "failed-votes",
-        )
-    if n := counts.votes.undecided:
-        yield Note(
-            f"{n} votes in judged traces were undecided and were not counted.", "undecided-votes"
         )
 
 

@@ -93,12 +93,6 @@ class LabelCounts(TraceCounts):
             clusters_with=None if clusters is None else len(having),
         )
 
-    @property
-    def effective(self) -> float:
-        """The number of uniformly sampled labels that would tell as much, tasks aside."""
-        weights = [weight for _, _, weight in self.items]
-        return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else 0.0
-
 
 def count_people(
     request: Request,
@@ -224,13 +218,7 @@ class _Counted:
         )
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
-        """Yield the notes of a table."""
         yield Note(_SAMPLING_NOTES[self._matched.design], "sampling")
-        if counts.items:
-            yield (
-                f"The {format_count(len(counts.items), 'label')} tell as much as"
-                f" {counts.effective:.1f} sampled with equal chances."
-            )
         yield from describe_shares(counts)
         yield from describe_intervals(counts, shares, "", _ERRORS)
         if self._traces is None and not counts.clusters.named and self._request.cluster:
@@ -241,7 +229,6 @@ class _Counted:
 
 
 def _annotate(label: Label, scheme: Scheme, attributes: Mapping[str, Any]) -> Annotation:
-    """Return the annotation that says what a label says."""
     return Annotation(
         label.trace_id,
         scheme.id,

@@ -106,7 +106,6 @@ def _find_worst(code: str, result: JudgeCheck) -> str:
 
 
 def _list_notes(result: JudgeCheck) -> Iterator[str]:
-    """Yield two notes, and what was left out."""
     yield (
         "lost: of the traces that have the code at first, those where some variant does not give"
         f" it; gained: the reverse. stable: lost in at most {100 * result.maximum:g} %, by the"

@@ -51,7 +51,6 @@ def _write_row(tried: TriedChange) -> tuple[str, ...]:
 
 
 def _summarize(tuning: Tuning) -> Iterator[str]:
-    """Yield the result in a few sentences."""
     gain, tried = tuning.gain, tuning.product.candidates
     kept = sum(change.kept for change in tried)
     more = f"gain {_write_gain(gain.kappa)} on {gain.n} labels of"

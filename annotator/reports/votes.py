@@ -105,7 +105,6 @@ class VoteCounts:
         )
 
     def _count_effective(self, codes: Sequence[str]) -> Estimate:
-        """Return the number of independent votes that the votes count as."""
         from validation import compute_effective_votes
 
         voters = range(self.voters)
@@ -123,7 +122,6 @@ class VoteCounts:
         return compute_wilson_interval(sum(k), sum(n))
 
     def _kappa(self, names: tuple[str, str]) -> Estimate:
-        """Return the kappa of two voters, over tasks."""
         from validation import measure_agreement
 
         items: list[tuple[str, str, Hashable]] = []

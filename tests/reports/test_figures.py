@@ -392,24 +392,6 @@ def test_nothing_is_cut_and_no_text_covers_another(
         assert all(grey.crop(edge).getextrema() == (255, 255) for edge in edges)
 
 
-def test_in_a_large_matrix_a_zero_is_an_empty_cell(draw, tmp_path):
-    """By hand: c3 and c5 in two traces, c5 alone in a third."""
-    rubric = make_rubric(tmp_path, "many", [f"c{n}" for n in range(31)])
-    traces = [said("a", "c3", "c5"), said("b", "c3", "c5"), said("c", "c5")]
-    known = [f"c{n}" for n in range(30)]
-    picture = draw(make_run(tmp_path / "r", rubric, traces, known=known), "--plot", "co-occurrence")
-    counts = {name: picture.said(name) for name in picture.ids("count:")}
-    assert {name: one for name, one in counts.items() if one != "-"} == {
-        "count:3:3": "2",
-        "count:3:5": "2",
-        "count:5:3": "2",
-        "count:5:5": "3",
-    }
-    unknown = {f"count:{n}:30" for n in range(31)} | {f"count:30:{n}" for n in range(31)}
-    assert {name for name, one in counts.items() if one == "-"} == unknown
-    assert "Empty: 0." in picture.text
-
-
 # Files
 
 

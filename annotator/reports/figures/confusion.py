@@ -38,7 +38,6 @@ def draw_figure(source: FigureSource) -> Plot:
 
 
 def _draw_panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> FigurePanel:
-    """Return the panel of a run, people's labels in rows."""
     calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:
         raise AnnotatorError(

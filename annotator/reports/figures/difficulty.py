@@ -52,7 +52,6 @@ def draw_figure(source: FigureSource) -> Plot:
 
 
 def _draw_panels(curves: Sequence[Curve]) -> Figure:
-    """Draw a panel for each curve, the first ones in the first row."""
     several = len(curves) > 1
     across = _ACROSS if several else 1
     down = -(-len(curves) // across)

@@ -12,7 +12,6 @@ from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures.style import FAINT, GREY, INK, LINE, NAME, FigurePanel, wrap
 
 _DIGIT = 0.062  # the width of a digit, in inches
-_NAMED = 30  # columns that have names, at most; with more, a 0 is an empty cell
 _LONG = 36  # characters in a column's name, at most; longer ones are numbered
 _COLOURS = LinearSegmentedColormap.from_list("counts", ["#ffffff", "#0072B2"])
 
@@ -30,14 +29,13 @@ def draw_matrix(
     columns.
     """
     n = len(codes)
-    large = n > _NAMED  # so many cells that zeros would hide the other counts
     rows, columns, rotation = [wrap(code, NAME) for code in codes], list(codes), 90
-    if large or max(map(len, codes)) > _LONG:  # names would take more room than the counts
+    if max(map(len, codes)) > _LONG:  # names would take more room than the counts
         rows = [wrap(f"{number} {code}", 2 * NAME) for number, code in enumerate(codes, 1)]
         columns, rotation = [str(number) for number in range(1, n + 1)], 0
     unknown = np.array([[count is None for count in row] for row in counts])
     filled = np.array([[count or 0 for count in row] for row in counts])
-    texts = [["" if large and count == 0 else str(count) for count in row] for row in filled]
+    texts = [[str(count) for count in row] for row in filled]
 
     def draw(plot: Axes) -> None:
         middles = [number + 0.5 for number in range(n)]
@@ -58,16 +56,14 @@ def draw_matrix(
         )
         for (row, column), share in np.ndenumerate(shares):
             text = UNDEFINED if unknown[row, column] else texts[row][column]
-            if text:
-                colour = "white" if share > 0.6 else INK if share else GREY
-                position = (column + 0.5, row + 0.5)
-                cell = plot.text(*position, text, ha="center", va="center", color=colour)
-                cell.set_gid(f"count:{row}:{column}")
-                cell.set_in_layout(False)  # it fits into its cell
+            colour = "white" if share > 0.6 else INK if share else GREY
+            position = (column + 0.5, row + 0.5)
+            cell = plot.text(*position, text, ha="center", va="center", color=colour)
+            cell.set_gid(f"count:{row}:{column}")
+            cell.set_in_layout(False)  # it fits into its cell
 
     hatched = ["Hatched: the judge cannot find the code."] if unknown.any() else []
-    empty = ["Empty: 0."] if large and (filled[~unknown] == 0).any() else []
-    below = [" ".join((caption, *hatched, *notes, *empty))]
+    below = [" ".join((caption, *hatched, *notes))]
     width = max(0.15, _DIGIT * max(len(text) for row in texts for text in row) + 0.02)
     height = LINE * max(row.count("\n") + 1 for row in rows) + 0.05
     return FigurePanel(title, [], below, n * width, n * height, draw)

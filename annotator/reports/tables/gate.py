@@ -175,7 +175,6 @@ def _explain(gated: GatedRubric) -> str:
 
 
 def _list_reasons(rows: Sequence[GateRow]) -> list[str]:
-    """Return notes on the rows without a number of traces that would decide them."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.word == "not decided" and row.reason:
@@ -187,7 +186,6 @@ def _list_reasons(rows: Sequence[GateRow]) -> list[str]:
 
 
 def _describe(gated: GatedRubric) -> dict[str, Any]:
-    """Return all that the gate knows, as JSON values."""
     compared = gated.compared
     sizes = zip(compared.runs, compared.values, compared.n, strict=True)
     sides = [{"run": id_, "name": name, "n": n} for id_, name, n in sizes]

@@ -82,7 +82,6 @@ def _write_width(half_width: float) -> str:
 
 
 def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
-    """Yield the assumptions of the widths."""
     if len({cell.assumed for cell in codes.values()}) == 1:
         assumed = next(iter(codes.values())).assumed
         missed = "misses as many as it flags wrongly"
