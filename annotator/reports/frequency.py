@@ -11,7 +11,7 @@ from annotator.reports.counts import TraceCounts
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
-from annotator.rubrics.annotations import get_attribute
+from annotator.rubrics.annotations import STATUSES, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval
@@ -204,9 +204,6 @@ def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[Fre
         else table
         for table in tables
     ]
-
-
-STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
 
 
 def build_table(

@@ -21,9 +21,8 @@ _MOST_ROWS = 20
 _LONGEST_NAME = 44
 # Rows that name no location.
 _NO_AGENT, _NOT_SHOWN = "no agent quoted", "no later message quoted"
-_NOT_RECORDED = "not recorded (older version)"
-_NO_LENGTH, _NO_FINDING = "length of the run not known", "no failure found"
-_APART = (_NO_AGENT, _NOT_SHOWN, _NOT_RECORDED, _NO_LENGTH, _NO_FINDING)
+_NOT_RECORDED, _NO_FINDING = "not recorded (older version)", "no failure found"
+_APART = (_NO_AGENT, _NOT_SHOWN, _NOT_RECORDED, _NO_FINDING)
 _THIRDS = ("first third", "middle third", "last third")
 _NOTES = {
     "agent": "A judge is often wrong about the step, and less often about the agent.",
@@ -53,7 +52,7 @@ def _find_third(finding: Finding) -> str:
     if finding.step is None:
         return _NO_AGENT
     if finding.steps is None:
-        return _NO_LENGTH
+        return _NOT_RECORDED
     return _THIRDS[3 * (2 * finding.step - 1) // (2 * finding.steps)]  # by the message's middle
 
 

@@ -73,7 +73,7 @@ def test_every_judged_trace_is_in_one_row_of_each_table(report):
             "middle third": (0, 6),
             "last third": (1, 6),
             "no agent quoted": (1, 6),
-            "length of the run not known": (2, 6),
+            "not recorded (older version)": (2, 6),
             "no failure found": (1, 6),
         },
     }
