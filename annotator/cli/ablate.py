@@ -11,10 +11,10 @@ from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import (
     add_judge_options,
-    describe_command,
     is_given,
     make_judge_settings,
     note_unused_options,
+    say_again,
 )
 from annotator.cli.options import GroupedCommand, add_label_options, add_option
 from annotator.cli.output import name_sources, say_next, say_written
@@ -144,10 +144,7 @@ def _say_next(
     """Print the commands that may come next. ``again``: --resume judges failed traces again."""
     say_written(trial.out / "ablation.json")
     if again:
-        command = describe_command(click.get_current_context(), ("resume",))
-        click.echo(
-            f"next: {escape_controls(command)} --resume    judge failed traces again", err=True
-        )
+        say_again("--resume", ("resume",), "judge failed traces again")
     if result.winner is None:
         return
     arm = plan.trial.arms[result.winner]
