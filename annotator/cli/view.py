@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
@@ -46,8 +45,7 @@ def command(
     from annotator.web.codebook import view_codebook
     from annotator.web.view import view
 
-    if any(map(has_codebook, runs)):
-        _refuse_options()
+    if has_codebook(runs[0]):
         traces, by = options["traces"], find_user()
         say_notice(f"decisions by {by} go to {escape_controls(name_place(runs[0]))}")
         view_codebook(runs[0], traces, by, port, announce_page(no_browser))
@@ -80,17 +78,3 @@ def command(
             say_notice(line)
         say_notice(f"review by {annotator} goes to {escape_controls(name_place(review))}")
         view(request.select_pages(), port, announce_page(no_browser), store)
-
-
-def _refuse_options() -> None:
-    """Refuse a second path beside a codebook, and the options that are for runs only."""
-    context = click.get_current_context()
-    folder, *others = context.params["runs"]
-    if others:
-        raise click.UsageError("annotate view shows one codebook, and no run beside it")
-    allowed = ("runs", "traces", "port", "no_browser")
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if source == ParameterSource.COMMANDLINE and option.name not in allowed:
-            name = "/".join(option.opts)
-            raise click.UsageError(f"{name} is for runs, and {folder} is a codebook")
