@@ -16,7 +16,7 @@ from annotator.cli.judges import (
     note_unused_options,
     say_again,
 )
-from annotator.cli.options import GroupedCommand, add_label_options, add_option
+from annotator.cli.options import GroupedCommand, add_draw_seed, add_label_options, add_option
 from annotator.cli.output import name_sources, say_next, say_written
 from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.ablation import tabulate
@@ -50,13 +50,7 @@ _SECTIONS = {
 )
 @add_judge_options
 @add_trial_options
-@add_option(
-    "--draws-seed N",
-    "The seed of resampled intervals and folds.",
-    click.IntRange(0),
-    default=0,
-    name="draw_seed",
-)
+@add_draw_seed("The seed of resampled intervals and folds.")
 def command(
     sources: tuple[str, ...],
     files: tuple[Path, ...],

@@ -127,6 +127,9 @@ cluster_option = add_option(
 task_option = add_option(
     "--cluster ATTRIBUTES", "The attributes that name a task.", default="project,task"
 )
+concurrency_option = add_option(
+    "--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8
+)
 # Of commands that judge labelled traces anew.
 add_label_options = add_options(
     add_option(
@@ -181,6 +184,11 @@ add_page_options = add_options(
         "Pages without what is counted from a trace: messages, sizes of patches, overlaps.",
     ),
 )
+
+
+def add_draw_seed(help: str) -> Decorator:
+    """Return ``--draws-seed``, beside the ``--seed`` of the model."""
+    return add_option("--draws-seed N", help, click.IntRange(0), default=0, name="draw_seed")
 
 
 def add_reader_options(help: str, flag: str = "--format", into: str = "format_") -> Decorator:

@@ -25,6 +25,7 @@ from annotator.cli.options import (
     PluginChoice,
     add_option,
     add_reader_options,
+    concurrency_option,
     group_option,
     verbose_option,
 )
@@ -56,7 +57,7 @@ _PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they 
     "--rubric NAME|FILE...", "A built-in rubric, or a YAML file. Repeatable.", name="rubric_names"
 )
 @add_judge_options
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@concurrency_option
 @add_option(
     "--out DIR",
     "The run directory.  [default: runs/<rubric>-<time>]",
