@@ -57,23 +57,11 @@ def command(
     if not review:
         view(request.select_pages(), port, announce_page(no_browser))
         return
-    if len(runs) > 1:
-        raise click.UsageError(
-            f"--review takes one RUN, found {len(runs)}: review each into a FILE of its own"
-        )
-    [rubric, *others] = request.runs[0].schemes.values()
-    if others:
-        names = ", ".join(request.runs[0].schemes)
-        raise click.UsageError(
-            f"--review takes a RUN by one rubric, found {names}: run annotate again with one"
-            " --rubric, into another --out"
-        )
-    if len(annotators) > 1:
-        raise click.UsageError(
-            f"--review is for one person, found --annotator {', '.join(annotators)}: give one"
-        )
+    rubrics = [rubric for run in request.runs for rubric in run.schemes.values()]
+    if len(rubrics) > 1 or len(annotators) > 1:
+        raise click.UsageError("--review takes one RUN by one rubric, and one --annotator")
     annotator = annotators[0] if annotators else find_user()
-    with LabelStore.open(review, annotator, rubric) as store:
+    with LabelStore.open(review, annotator, rubrics[0]) as store:
         for line in store.notes:
             say_notice(line)
         say_notice(f"review by {annotator} goes to {escape_controls(name_place(review))}")
