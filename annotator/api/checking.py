@@ -14,6 +14,7 @@ from annotator.base.text import dump_json, format_count, suggest
 from annotator.judges.build import ModelSettings, build_judge
 from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.annotations import ANSWERED
 from annotator.rubrics.changes import dump_rubric, shuffle_codes
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
 from annotator.runs.execute import (
@@ -42,7 +43,6 @@ VARIANTS = ("again", "order", "layout", "paraphrase", "short")
 rubric in other words; a part of the trace."""
 SHARE = 0.7  # of a trace, in the variant short
 _BASE, _PARAPHRASE = "base", "paraphrase"
-_ANSWERED = ("labelled", "none", "undecided")
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _list_judged(traces: Traces, run: Run | None, rubric: Rubric, only: Only) ->
     """Yield the ids of traces with an answer of the run, or that a model would be asked about."""
     if run and rubric.id in run.schemes:
         for annotation in run.annotations(rubric.id):
-            if annotation.status in _ANSWERED and not annotation.unasked:
+            if annotation.status in ANSWERED and not annotation.unasked:
                 yield annotation.trace_id
         return
     for trace in traces:

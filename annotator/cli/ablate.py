@@ -11,12 +11,12 @@ from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import (
     add_judge_options,
-    describe_command,
     is_given,
     make_judge_settings,
     note_unused_options,
+    say_again,
 )
-from annotator.cli.options import GroupedCommand, add_label_options, add_option
+from annotator.cli.options import GroupedCommand, add_draw_seed, add_label_options, add_option
 from annotator.cli.output import name_sources, say_next, say_written
 from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.ablation import tabulate
@@ -50,13 +50,7 @@ _SECTIONS = {
 )
 @add_judge_options
 @add_trial_options
-@add_option(
-    "--draws-seed N",
-    "The seed of resampled intervals and folds.",
-    click.IntRange(0),
-    default=0,
-    name="draw_seed",
-)
+@add_draw_seed("The seed of resampled intervals and folds.")
 def command(
     sources: tuple[str, ...],
     files: tuple[Path, ...],
@@ -144,10 +138,7 @@ def _say_next(
     """Print the commands that may come next. ``again``: --resume judges failed traces again."""
     say_written(trial.out / "ablation.json")
     if again:
-        command = describe_command(click.get_current_context(), ("resume",))
-        click.echo(
-            f"next: {escape_controls(command)} --resume    judge failed traces again", err=True
-        )
+        say_again("--resume", ("resume",), "judge failed traces again")
     if result.winner is None:
         return
     arm = plan.trial.arms[result.winner]

@@ -1,6 +1,6 @@
 """``annotate anchor``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +9,19 @@ import click
 from annotator import api
 from annotator.base.text import format_count
 from annotator.cli.defaults import load_keys
-from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, is_given, make_judge_settings
 from annotator.cli.options import (
     MISSED,
     GroupedCommand,
-    Number,
+    add_draw_seed,
     add_option,
+    concurrency_option,
     parse_attributes,
     task_option,
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_next, say_notice, say_written
-from annotator.cli.trials import execute_plan
+from annotator.cli.trials import execute_or_forecast
 
 _SECTIONS = {
     "Options": "n asks rubric out resume dry_run max_cost concurrency",
@@ -57,22 +57,16 @@ _TRIAL = ("max_cost", "batch_file", "batch_results")
 )
 @add_option("--resume", "Go on with a look, or with freezing, that was stopped.")
 @add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@concurrency_option
 @add_judge_options
 @task_option
 @add_option(
     "--confidence LEVEL",
     "Of the intervals. A drift is shown if p is at most 1 - LEVEL.",
-    Number(0.5, 0.9999),
+    click.FloatRange(0.5, 0.9999),
     default=0.95,
 )
-@add_option(
-    "--draws-seed N",
-    "The seed of the drawn traces.",
-    click.IntRange(0),
-    default=0,
-    name="draw_seed",
-)
+@add_draw_seed("The seed of the drawn traces.")
 @add_option("--quiet", "No notices.")
 @verbose_option
 @add_option("--json", "Print the result as JSON.", name="as_json")
@@ -125,11 +119,9 @@ def command(
             raise click.UsageError("--out DIR is missing: the directory of the new anchors")
         about = {"out": out, "n": n, "asks": asks, "seed": draw_seed}
         plan = api.plan_anchors(source, rubric, judge, **about, **limits)
-    if dry_run:
-        output = {"verbose": verbose, "as_json": as_json}
-        show_forecast(plan.forecast(), concurrency, pilot=False, **output)
-        return
-    drift = execute_plan(plan, lambda text: None if quiet else say_notice(text), resume=resume)
+    how = {"dry_run": dry_run, "resume": resume, "verbose": verbose, "as_json": as_json}
+    notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
+    drift = execute_or_forecast(plan, notice, concurrency, **how)
     if isinstance(drift, api.Anchors):
         traces, answers = len(drift.trace_ids), format_count(drift.frozen, "answer")
         say_notice(f"{format_count(traces, 'trace')} with {answers} each in {out}")

@@ -11,6 +11,7 @@ from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import name_place
 from annotator.base.text import list_first
+from annotator.cli.judges import say_again
 from annotator.cli.options import (
     PATH,
     PluginChoice,
@@ -101,16 +102,8 @@ def command(
             len(document.get("values", ())) > 2 and document["tests"] + document["corrected_tests"]
             for document in documents
         )
-        names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
-        repeated = [("--group", groups), ("--calibration", files)]
         if several and not pairs:
-            repeated.append(("--without", without))
-            names += ["--no-calibration"] * no_calibration
-        names += [
-            str(word) for flag, values in repeated for each in values for word in (flag, each)
-        ]
-        names += [] if request.cluster is None else ["--cluster", request.cluster]
-        if several and not pairs:
-            say_next("compare", *names, "--pairs")
+            say_again("--pairs")
         else:
-            say_next("view", *names)
+            names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
+            say_next("view", *names, *(word for group in groups for word in ("--group", group)))

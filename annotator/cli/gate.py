@@ -7,10 +7,8 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.base.files import write_file
 from annotator.cli.options import (
     PATH,
-    Number,
     add_option,
     calibration_option,
     cluster_option,
@@ -18,7 +16,7 @@ from annotator.cli.options import (
     no_calibration_option,
     verbose_option,
 )
-from annotator.cli.output import say, say_next, say_notice, say_written
+from annotator.cli.output import put_text, say_next, say_notice
 from annotator.cli.tables import open_request, say_corrected
 
 
@@ -32,7 +30,7 @@ from annotator.cli.tables import open_request, say_corrected
 @add_option(
     "--tolerance POINTS",
     "The largest rise of a share that passes, in percentage points.",
-    Number(0, 100, max_open=True),
+    click.FloatRange(0, 100, max_open=True),
     default=5,
 )
 @add_option(
@@ -87,12 +85,7 @@ def command(
     )
     if any(row.corrected for row in result.rows):
         say_corrected(files or ())
-    text = result.to(format_, verbose=verbose)
-    if out:
-        write_file(out, f"{text}\n")
-        say_written(out)
-    else:
-        say(text)
+    put_text(result.to(format_, verbose=verbose), out)
     if format_ == "table" and not out:
         say_next("view", base, new)
     raise SystemExit(result.exit_code)

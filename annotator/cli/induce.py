@@ -8,12 +8,17 @@ import click
 from annotator import api
 from annotator.base.text import dump_json
 from annotator.cli.defaults import load_keys
-from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_model_options, make_judge_settings
-from annotator.cli.options import GroupedCommand, add_option, add_reader_options, verbose_option
+from annotator.cli.options import (
+    GroupedCommand,
+    add_option,
+    add_reader_options,
+    concurrency_option,
+    verbose_option,
+)
 from annotator.cli.output import name_sources, put_tables, say, say_next, say_written
 from annotator.cli.progress import Progress
-from annotator.cli.trials import execute_plan
+from annotator.cli.trials import execute_or_forecast
 
 _SECTIONS = {
     "Options": "models judge_name base_url out resume sample batch_size failed_only seed dry_run"
@@ -51,7 +56,7 @@ _LIMITS = ("max_cost", "batch_file", "batch_results")
 )
 @add_option("--failed-only", "Leave out the runs that passed, which show false alarms.")
 @add_option("--seed N", "The seed of the sample and its order.", click.IntRange(0), default=0)
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@concurrency_option
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @add_option("--redact", "Hide e-mail addresses, keys and tokens in the traces.")
 @add_option("--dry-run", "Print how many calls and dollars it would take. Call nothing.")
@@ -89,13 +94,11 @@ def command(
     plan = api.plan_induction(
         loaded, judge({}) if judge else judge_name, out=out, on_progress=progress.show, **passed
     )
-    if dry_run:
-        output = {"verbose": verbose, "as_json": as_json}
-        show_forecast(plan.forecast(), passed["concurrency"], pilot=False, **output)
-        return
+    how = {"dry_run": dry_run, "resume": resume, "verbose": verbose, "as_json": as_json}
     with progress:
-        progress.start()
-        induction = execute_plan(plan, progress.say, resume=resume)
+        if not dry_run:
+            progress.start()
+        induction = execute_or_forecast(plan, progress.say, passed["concurrency"], **how)
     if not induction:
         return
     if as_json:

@@ -11,9 +11,8 @@ from click.core import ParameterSource
 
 from annotator import api
 from annotator.base.errors import SettingsError
-from annotator.base.text import hide_url_secrets
-from annotator.cli.options import Number, PluginChoice, add_option, add_options
-from annotator.cli.servers import find_servers
+from annotator.base.text import escape_controls, hide_url_secrets
+from annotator.cli.options import PluginChoice, add_option, add_options
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
     SAME,
@@ -51,7 +50,7 @@ _SETTINGS = (
     add_option(
         "--temperature T",
         "The temperature.  [default: 0 for servers on this machine, else the server's]",
-        Number(0, 2),
+        click.FloatRange(0, 2),
     ),
     add_option(
         "--context N",
@@ -61,9 +60,9 @@ _SETTINGS = (
     add_option(
         "--price-in USD",
         "Dollars per million input tokens.  [default: as listed, else unknown]",
-        Number(0),
+        click.FloatRange(0),
     ),
-    add_option("--price-out USD", "Dollars per million output tokens.", Number(0)),
+    add_option("--price-out USD", "Dollars per million output tokens.", click.FloatRange(0)),
 )
 
 # Options of the run for judges with models.
@@ -95,7 +94,7 @@ _SESSION = (
         "--max-cost USD",
         "Stop before a call that may bring the run above this (exit code 3). Calls in flight"
         " may still exceed it.",
-        Number(0),
+        click.FloatRange(0),
     ),
     add_option(
         "--cache/--no-cache",
@@ -167,9 +166,6 @@ def choose_judge(
     explicit = set(filter(is_given, options))
     if name is None:
         name = "llm" if options["models"] else "rules"
-        for url, model in find_servers() if name == "rules" else ():
-            flags = f"--model {shlex.quote(model)} --base-url {url}"
-            notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
     if name != "llm" and not file and (critic := options["critic"]):
         if critic == SAME and not options["models"]:
@@ -255,6 +251,12 @@ def describe_command(context: click.Context, without: Collection[str] = ()) -> s
                 values = tuple(value if value in os.environ else "NAME" for value in values)
             arguments += [word for text in values for word in (parameter.opts[0], str(text))]
     return shlex.join(map(hide_url_secrets, arguments))
+
+
+def say_again(more: str, without: Collection[str] = (), purpose: str = "") -> None:
+    """Print on stderr this command, ``without`` some options and with ``more``, as the next one."""
+    command = describe_command(click.get_current_context(), without)
+    click.echo(f"next: {escape_controls(command)} {more}    {purpose}".rstrip(), err=True)
 
 
 def _build_without_model(

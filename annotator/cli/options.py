@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -37,19 +36,6 @@ class GroupedCommand(click.Command):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-
-class Number(click.FloatRange):
-    """A number in a range; NaN is invalid."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the number."""
-        number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
 
 
 class PluginChoice(click.Choice[str]):
@@ -141,6 +127,9 @@ cluster_option = add_option(
 task_option = add_option(
     "--cluster ATTRIBUTES", "The attributes that name a task.", default="project,task"
 )
+concurrency_option = add_option(
+    "--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8
+)
 # Of commands that judge labelled traces anew.
 add_label_options = add_options(
     add_option(
@@ -195,6 +184,11 @@ add_page_options = add_options(
         "Pages without what is counted from a trace: messages, sizes of patches, overlaps.",
     ),
 )
+
+
+def add_draw_seed(help: str) -> Decorator:
+    """Return ``--draws-seed``, beside the ``--seed`` of the model."""
+    return add_option("--draws-seed N", help, click.IntRange(0), default=0, name="draw_seed")
 
 
 def add_reader_options(help: str, flag: str = "--format", into: str = "format_") -> Decorator:

@@ -74,6 +74,15 @@ def say_written(path: Path) -> None:
     click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
 
 
+def put_text(text: str, path: Path | None) -> None:
+    """Print a text, or write it to ``path``."""
+    if path:
+        write_file(path, f"{text}\n")
+        say_written(path)
+    else:
+        say(text)
+
+
 def put_tables(
     tables: Sequence["Table"],
     format_: str = "table",
@@ -86,15 +95,12 @@ def put_tables(
 
     if format_ == "table" and not verbose:
         tables = select_brief(tables)
-    if path:
-        write_file(path, f"{render(tables, format_)}\n")
-        say_written(path)
-    elif format_ == "table" and _can_show_weights():
+    if format_ == "table" and not path and _can_show_weights():
         from annotator.reports.formats import text
 
         say(text.render(tables, shutil.get_terminal_size().columns, weighted=True))
     else:
-        say(render(tables, format_))
+        put_text(render(tables, format_), path)
 
 
 def _can_show_weights() -> bool:

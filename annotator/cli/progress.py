@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -10,36 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import RunProgress
-from annotator.base.text import format_count
 from annotator.cli.output import format_notice
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from annotator.traces.read import TraceOrProblem
-
 
 _SHORTEST, _LONGEST = 30.0, 600.0  # seconds between two lines of a log
 _LOG = 120  # columns of its lines
 _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "failed": "failed"}
-
-
-def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
-    """Yield traces. If that takes longer, print every now and then how many are read."""
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-    pause = 1.0 if terminal else _SHORTEST
-    following = time.monotonic() + pause
-    printed = False
-    for n, trace in enumerate(traces, 1):
-        yield trace
-        if time.monotonic() >= following:
-            following = time.monotonic() + pause
-            printed = terminal
-            begin = "\r" if terminal else ""
-            click.echo(begin + format_count(n, "trace") + " read", nl=not terminal, err=True)
-    if printed:
-        click.echo(err=True)
 
 
 class Progress:
@@ -144,7 +124,8 @@ class Progress:
             yield "  cost unknown" if cost is None else f"  {bound}${cost:.2f}"
         new = done - self._before
         if total > done and new > 1:
-            yield f"  ETA {_format_time(self._estimate_rest(new, total - done))}"
+            rest = (self._recorded_at - self._start) / new * (total - done)
+            yield f"  ETA {_format_time(rest)}"
         if state := self._state():
             yield f"  {state}"
         blanks = "   "
@@ -155,12 +136,6 @@ class Progress:
             yield f"  {skipped} skipped"
         if self._verbose and usage.calls:
             yield f"  {usage.input_tokens + usage.output_tokens:,} tokens"
-
-    def _estimate_rest(self, new: int, left: int) -> float:
-        """Return the seconds that the traces left take; it falls until the next one is overdue."""
-        now = time.monotonic()
-        rest = (self._recorded_at - self._start) / new * left - (now - self._recorded_at)
-        return max(rest, (now - self._start) / (new + 1) * (left - 1))
 
 
 def _format_time(seconds: float) -> str:

@@ -18,14 +18,14 @@ from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
 from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
-from annotator.cli.judges import add_judge_options, choose_judge, describe_command
+from annotator.cli.judges import add_judge_options, choose_judge, describe_command, say_again
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
-    Number,
     PluginChoice,
     add_option,
     add_reader_options,
+    concurrency_option,
     group_option,
     verbose_option,
 )
@@ -57,7 +57,7 @@ _PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they 
     "--rubric NAME|FILE...", "A built-in rubric, or a YAML file. Repeatable.", name="rubric_names"
 )
 @add_judge_options
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@concurrency_option
 @add_option(
     "--out DIR",
     "The run directory.  [default: runs/<rubric>-<time>]",
@@ -84,7 +84,7 @@ _PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they 
 @add_option(
     "--least-read SHARE",
     "A trace is undecided if the judge read a smaller share of it.",
-    Number(0, 1),
+    click.FloatRange(0, 1),
     default=0.9,
 )
 @add_option(
@@ -296,10 +296,9 @@ def _say_next(run: api.Run, folder: Path, *, again: bool, in_shard: bool) -> Non
     """Print the commands that may come next. ``again``: --resume judges failed traces again."""
     others = run.manifest.pilot and run.manifest.pilot["traces"] < run.manifest.pilot["of"]
     if others or again:
-        command = describe_command(click.get_current_context(), ("pilot", "out", "resume"))
-        more = f"--out {shlex.quote(str(folder))} --resume"
+        more = f"--out {escape_controls(shlex.quote(str(folder)))} --resume"
         purpose = "judge the others" if others else "judge failed traces again"
-        click.echo(f"next: {escape_controls(command)} {more}    {purpose}", err=True)
+        say_again(more, ("pilot", "out", "resume"), purpose)
     if in_shard:
         say_next("merge", folder, purpose="when all shards are finished")
     elif run.manifest.totals["labelled"]:

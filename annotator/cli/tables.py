@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator import api
-from annotator.base.files import write_file
 from annotator.base.remote import is_hub, name_place
 from annotator.base.text import list_first, sanitize_line
 from annotator.cli.options import parse_attributes
-from annotator.cli.output import say, say_notice, say_partial, say_written
+from annotator.cli.output import put_text, say_notice, say_partial
 from annotator.rubrics.annotations import get_attribute
 
 if TYPE_CHECKING:
@@ -176,9 +175,4 @@ def put_methods(request: TableRequest, format_: str, path: Path | None) -> None:
         names = ", ".join(methods.FORMATS)
         raise click.UsageError(f"--methods goes with --format {names}; not with {format_}")
     paragraphs = api.describe_methods(*request.runs, **request.correction)
-    text = methods.render_methods(paragraphs, format_)
-    if path:
-        write_file(path, f"{text}\n")
-        say_written(path)
-    else:
-        say(text)
+    put_text(methods.render_methods(paragraphs, format_), path)

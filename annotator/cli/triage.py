@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.base.files import write_file
 from annotator.cli.options import (
     PATH,
     add_option,
@@ -16,7 +15,7 @@ from annotator.cli.options import (
     no_calibration_option,
     verbose_option,
 )
-from annotator.cli.output import put_tables, say, say_next, say_written
+from annotator.cli.output import put_tables, put_text, say_next
 from annotator.cli.tables import open_request
 
 
@@ -65,13 +64,10 @@ def command(
         cluster=request.cluster_by,
         top=top,
     )
-    if format_ != "md":
-        put_tables(result.tables, format_, out, verbose=verbose)
-    elif out:
-        write_file(out, f"{result.markdown}\n")
-        say_written(out)
+    if format_ == "md":
+        put_text(result.markdown, out)
     else:
-        say(result.markdown)
+        put_tables(result.tables, format_, out, verbose=verbose)
     if not result.counted.judged:
         sys.exit(1)
     if result.found_codes and format_ == "table" and not out:
@@ -79,8 +75,6 @@ def command(
         first = result.found_codes[0]
         if len(first.findings) >= LEAST_FINDINGS:
             say_next("report", run, "--mechanisms", first.row.code, purpose="how it happens")
-        pairs = [("--since", since), ("--rubric", rubric)]
-        repeated = [word for flag, value in pairs if value for word in (flag, value)]
-        say_next("triage", run, *repeated, "--format", "md", purpose="a ticket")
+        say_next("triage", run, "--format", "md", purpose="a ticket")
         if not result.counted.correction:
             say_next("sample", run, purpose="runs to label: is the judge right?")

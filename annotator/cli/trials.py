@@ -14,10 +14,10 @@ from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import describe_command
 from annotator.cli.options import (
     Command,
-    Number,
     add_option,
     add_options,
     add_reader_options,
+    concurrency_option,
     parse_attributes,
     verbose_option,
 )
@@ -65,12 +65,9 @@ class TrialOptions:
             say_notice(text)
 
     def execute(self, plan: TrialPlan, notice: Callable[[str], None]) -> Any:
-        """Return the result of a plan; None for a forecast, and if answers are still to come."""
-        if self.dry_run:
-            output = {"verbose": self.verbose, "as_json": self.as_json}
-            show_forecast(plan.forecast(), self.concurrency, pilot=False, **output)
-            return None
-        return execute_plan(plan, notice, resume=self.resume)
+        """Return the result of a plan, as :func:`execute_or_forecast`."""
+        names = ("concurrency", "dry_run", "resume", "verbose", "as_json")
+        return execute_or_forecast(plan, notice, **{name: getattr(self, name) for name in names})
 
     def put(self, tables: "Sequence[Table]") -> None:
         """Print the tables of a result; as JSON the first one's document, which has all of it."""
@@ -80,8 +77,21 @@ class TrialOptions:
             put_tables(tables, verbose=self.verbose)
 
 
-def execute_plan(plan: TrialPlan, notice: Callable[[str], None], *, resume: bool) -> Any:
-    """Return the result of a plan; None if answers are still to come."""
+def execute_or_forecast(
+    plan: TrialPlan,
+    notice: Callable[[str], None],
+    concurrency: int,
+    *,
+    dry_run: bool,
+    resume: bool,
+    verbose: bool,
+    as_json: bool,
+) -> Any:
+    """Return the result of a plan; None for a forecast, and if answers are still to come."""
+    if dry_run:
+        output = {"verbose": verbose, "as_json": as_json}
+        show_forecast(plan.forecast(), concurrency, pilot=False, **output)
+        return None
     command = describe_command(click.get_current_context())
     try:
         return plan.run(notice, command, resume=resume)
@@ -114,16 +124,14 @@ def add_trial_options(command: Command) -> Command:
         ),
         add_option("--resume", "Go on with what is in --out."),
         add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing."),
-        add_option(
-            "--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8
-        ),
+        concurrency_option,
         add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name."),
         add_option(
             "--cluster ATTRIBUTES",
             "The attributes that name a task; none: all traces are independent.",
             default="project,task",
         ),
-        add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95),
+        add_option("--confidence LEVEL", type=click.FloatRange(0.5, 0.9999), default=0.95),
         add_option("--quiet", "No notices."),
         verbose_option,
         add_option("--json", "Print the result as JSON.", name="as_json"),

@@ -21,12 +21,11 @@ from annotator.labels.blinding import blind, make_unblind
 from annotator.labels.queue import Item, read_sheet
 from annotator.prompts.parts import split_trace
 from annotator.rubrics import NONE, Rubric
+from annotator.rubrics.annotations import ANSWERED
 from annotator.runs.run import Run
 from annotator.traces import Trace
 from annotator.traces.read import Library
 from annotator.traces.redaction import redact
-
-_ASKED = ("labelled", "none", "undecided")
 
 
 def write_tasks(
@@ -71,7 +70,7 @@ def write_tasks(
 
 def _list_judged(run: Run, rubric: Rubric) -> Iterator[Item]:
     """Yield the judged traces in the order of their blinded ids, which tells nothing of them."""
-    judged = (x.trace_id for x in run.annotations(rubric.id) if x.status in _ASKED)
+    judged = (x.trace_id for x in run.annotations(rubric.id) if x.status in ANSWERED)
     for trace_id in sorted(map(blind, judged)):
         yield Item(trace_id)
 

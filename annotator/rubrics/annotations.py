@@ -17,6 +17,8 @@ from annotator.base.text import describe_validation, replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
+ANSWERED = STATUSES[:3]
+"""The statuses of a trace with an answer of the judge."""
 AUTHORS_UNKNOWN = "authors unknown: see annotate traces"
 ALL_REJECTED = "all findings were rejected"
 """The reason of an undecided trace without an accepted finding."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 
-from annotator.cli.progress import show_reading
 from tests.conftest import ROOT
 from tests.judges.ask import PRICED, RIGHT, TOOLS, llm
 from tests.server import NOTHING, Reply, Request, Server
@@ -69,14 +68,6 @@ def test_a_terminal_has_one_line_that_fits(runs, tmp_path, width, line):
     assert max(map(len, lines)) < width
 
 
-def test_the_rest_does_not_grow_while_a_trace_is_judged(runs, tmp_path):
-    runs(3)
-    lines = watch(tmp_path, lambda request: replace(NOTHING, wait=3.0 if request.n == 3 else 1.0))
-    rests = [line.split("ETA ")[1][:4] for line in lines if line.startswith("2/3")]
-    assert len(set(rests)) > 1
-    assert rests == sorted(rests, reverse=True)
-
-
 def watch(tmp_path, answer, width=80):
     """Return the lines of progress on a terminal, in turn."""
     master, slave = pty.openpty()
@@ -111,9 +102,3 @@ def _read(master: int) -> bytes:
         return os.read(master, 65_536)
     except OSError:  # the other end is closed
         return b""
-
-
-def test_traces_that_are_read_are_counted_in_a_log(monkeypatch, capsys):
-    monkeypatch.setattr("annotator.cli.progress._SHORTEST", 0.0)
-    assert list(show_reading("ab")) == ["a", "b"]
-    assert capsys.readouterr().err.splitlines() == ["1 trace read", "2 traces read"]
