@@ -182,6 +182,7 @@ def annotate_cli(capsys, monkeypatch, tmp_path, tmp_path_factory):
     """Run ``annotate`` with these arguments in this process, in ``tmp_path``."""
     for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("annotator.cli.servers.PORTS", ())  # whatever runs on this machine
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:

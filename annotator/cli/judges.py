@@ -13,6 +13,7 @@ from annotator import api
 from annotator.base.errors import SettingsError
 from annotator.base.text import escape_controls, hide_url_secrets
 from annotator.cli.options import PluginChoice, add_option, add_options
+from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
     SAME,
@@ -166,6 +167,9 @@ def choose_judge(
     explicit = set(filter(is_given, options))
     if name is None:
         name = "llm" if options["models"] else "rules"
+        for url, model in find_servers() if name == "rules" else ():
+            flags = f"--model {shlex.quote(model)} --base-url {url}"
+            notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
     if name != "llm" and not file and (critic := options["critic"]):
         if critic == SAME and not options["models"]:
