@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,11 +86,36 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
             click.echo(sanitize_line(line), err=True)
         return loaded
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "traces" and (option := _find_option_of_run(args[1:])):
+            folder = "traces" if Path("traces").is_dir() else "FOLDER"
+            raise click.UsageError(
+                f"{option} is an option of annotate run: annotate run {folder} {option} ..."
+            )
+        resolved: tuple[str | None, click.Command | None, list[str]]
+        resolved = super().resolve_command(ctx, args)
+        return resolved
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, _COMMANDS))
         for title, group in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), text) for name, text in group.items()])
+
+
+def _find_option_of_run(args: list[str]) -> str | None:
+    """Return the first option in ``args`` that ``run`` has and ``traces`` lacks."""
+    flags = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
+    of_run = _list_options("run") - _list_options("traces")
+    return next((flag for flag in flags if flag in of_run), None)
+
+
+def _list_options(command: str) -> set[str]:
+    module: Any = import_module(f"annotator.cli.{command}")
+    options = [param for param in module.command.params if isinstance(param, click.Option)]
+    return {name for option in options for name in (*option.opts, *option.secondary_opts)}
 
 
 def _refuse_misspelled(name: str) -> None:
@@ -135,7 +161,8 @@ def main() -> NoReturn:
         click.echo(wrap_line(f"{label}: {sanitize_line(str(error), 2000)}"), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""
+        where = f"{path}: " if (path := error.filename or gone) else ""
         click.echo(f"Error: {sanitize_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
     except SystemExit:

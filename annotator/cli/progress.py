@@ -124,8 +124,7 @@ class Progress:
             yield "  cost unknown" if cost is None else f"  {bound}${cost:.2f}"
         new = done - self._before
         if total > done and new > 1:
-            rest = (self._recorded_at - self._start) / new * (total - done)
-            yield f"  ETA {_format_time(rest)}"
+            yield f"  ETA {_format_time(self._estimate_rest(new, total - done))}"
         if state := self._state():
             yield f"  {state}"
         blanks = "   "
@@ -136,6 +135,12 @@ class Progress:
             yield f"  {skipped} skipped"
         if self._verbose and usage.calls:
             yield f"  {usage.input_tokens + usage.output_tokens:,} tokens"
+
+    def _estimate_rest(self, new: int, left: int) -> float:
+        """Return the seconds that the traces left take; it falls until the next one is overdue."""
+        now = time.monotonic()
+        rest = (self._recorded_at - self._start) / new * left - (now - self._recorded_at)
+        return max(rest, (now - self._start) / (new + 1) * (left - 1))
 
 
 def _format_time(seconds: float) -> str:

@@ -15,6 +15,7 @@ from annotator.cli.options import (
     no_calibration_option,
     verbose_option,
 )
+from annotator.cli.judges import say_again
 from annotator.cli.output import put_tables, put_text, say_next
 from annotator.cli.tables import open_request
 
@@ -75,6 +76,6 @@ def command(
         first = result.found_codes[0]
         if len(first.findings) >= LEAST_FINDINGS:
             say_next("report", run, "--mechanisms", first.row.code, purpose="how it happens")
-        say_next("triage", run, "--format", "md", purpose="a ticket")
+        say_again("--format md", purpose="a ticket")
         if not result.counted.correction:
             say_next("sample", run, purpose="runs to label: is the judge right?")

@@ -46,6 +46,8 @@ def command(
     from annotator.web.view import view
 
     if has_codebook(runs[0]):
+        if len(runs) > 1:
+            raise click.UsageError("annotate view shows one codebook, and no run beside it")
         traces, by = options["traces"], find_user()
         say_notice(f"decisions by {by} go to {escape_controls(name_place(runs[0]))}")
         view_codebook(runs[0], traces, by, port, announce_page(no_browser))

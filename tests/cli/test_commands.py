@@ -140,11 +140,22 @@ def test_the_short_form_is_run(annotate_cli, arguments):
     assert (table["rubric"], table["judged"] + table["undecided"]) == ("comm_errors", 17)
 
 
-def test_an_option_of_run_judges_nothing(annotate_cli, tmp_path):
-    """With a model that would cost money which nobody asked to spend."""
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--rubric", "symptoms"), 2, "annotate run traces --rubric ..."),
+        (("pilot", "--format=auto", "--rubric=symptoms"), 2, "annotate run traces --rubric ..."),
+        (("traces", "--list"), 0, ""),
+        (("traces", "--format", "auto", "--json"), 0, ""),
+        (("--rubics", "symptoms"), 2, "No such option"),  # of neither
+        (("traces", "--", "--rubric"), 2, "no such file or folder: --rubric"),
+    ],
+)
+def test_an_option_of_run_is_named(annotate_cli, tmp_path, arguments, code, words):
+    """It judges nothing: with a model that would cost money which nobody asked to spend."""
     write_run(tmp_path / "traces" / "logs" / run_name(1))
-    done = annotate_cli("traces", "--rubric", "symptoms")
-    assert (done.code, "To judge the folder 'traces': annotate run traces" in done.err) == (2, True)
+    done = annotate_cli("traces", *arguments)
+    assert (done.code, words in done.err) == (code, True)
     assert not [*tmp_path.rglob("run.json")]
     assert annotate_cli("traces/", "--rubric", "symptoms", "--out", "out").code == 0
 

@@ -60,6 +60,20 @@ def test_streams_that_take_nothing_stop_no_run(tmp_path, prepare, streams, codes
     assert not list(tmp_path.rglob(".*"))
 
 
+def test_a_current_folder_that_is_gone_is_said(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", sys.executable, "-m", "annotator", *RUN],
+        cwd=gone,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "the current folder, which is gone" in done.stderr) == (2, True), done
+
+
 @pytest.mark.parametrize(
     ("number", "ignored"),
     [(signal.SIGTERM, (signal.SIGINT,)), (signal.SIGHUP, ()), (signal.SIGHUP, (signal.SIGHUP,))],

@@ -68,6 +68,14 @@ def test_a_terminal_has_one_line_that_fits(runs, tmp_path, width, line):
     assert max(map(len, lines)) < width
 
 
+def test_the_rest_does_not_grow_while_a_trace_is_judged(runs, tmp_path):
+    runs(3)
+    lines = watch(tmp_path, lambda request: replace(NOTHING, wait=3.0 if request.n == 3 else 1.0))
+    rests = [line.split("ETA ")[1][:4] for line in lines if line.startswith("2/3")]
+    assert len(set(rests)) > 1
+    assert rests == sorted(rests, reverse=True)
+
+
 def watch(tmp_path, answer, width=80):
     """Return the lines of progress on a terminal, in turn."""
     master, slave = pty.openpty()
