@@ -1,5 +1,6 @@
 """Conflicts of representation between the patches of agents."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,20 @@ def _read_patch(path: str) -> "Patch":
 
     with explain_unreadable(path):
         patch = parse_patch(decode(read_bounded(localize(path))))
-    if patch.unread:
-        problem = "a hunk cannot be read" if patch.files else "not a unified diff"
-        raise AnnotatorError(f"{sanitize_line(name_place(path))}: {problem}")
-    return patch
+    names = (re.escape(file.path) for file in patch.files if not file.hunks)
+    matches = (re.search(rf"^\+\+\+ (?:b/)?{name}\s*$", patch.text, re.MULTILINE) for name in names)
+    no_hunk = [match.start() for match in matches if match]
+    if not (patch.unread or no_hunk):
+        return patch
+    read = {hunk.start for file in patch.files for hunk in file.hunks}
+    headers = re.finditer(r"^@@", patch.text, re.MULTILINE)
+    start = next((match.start() for match in headers if match.start() not in read), None)
+    problem = "a hunk that cannot be read" if patch.files else "not a unified diff"
+    if start is None and no_hunk:
+        start, problem = no_hunk[0], "a file without a hunk"
+    elif start is None:  # no diff at all, or one that is too long
+        start = len(patch.text) - patch.unread
+        start += len(patch.text[start:]) - len(patch.text[start:].lstrip())
+    number = patch.text.count("\n", 0, start) + 1
+    line = sanitize_line(patch.text[start : start + 200].split("\n")[0], 80)
+    raise AnnotatorError(f"{sanitize_line(name_place(path))}:{number}: {problem}: {line!r}")

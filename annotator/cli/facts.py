@@ -1,5 +1,6 @@
 """``annotate facts``."""
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from annotator.reports.table import Table
 from annotator.traces import Trace, Unreadable, load_traces
 
 _FEW = 3  # traces whose facts are printed without -v
-_WIDTH = 80  # columns
+_WIDTH = 80  # columns, at least
 
 
 @click.command("facts", context_settings={"show_default": True})
@@ -104,7 +105,8 @@ def _render_counts(counts: dict[str, list[int]], traces: int) -> str:
     if kinds:
         numbers = [(f"{counts[kind][1]}/{traces}", str(counts[kind][0])) for kind in kinds]
         sides = zip(("kind", "traces", "facts"), (kinds, *zip(*numbers, strict=True)), strict=True)
-        room = _WIDTH - sum(2 + max(map(len, (name, *cells))) for name, cells in sides)
+        width = max(_WIDTH, shutil.get_terminal_size().columns)
+        room = width - sum(2 + max(map(len, (name, *cells))) for name, cells in sides)
         meanings = [sanitize_line(KINDS[kind], room) for kind in kinds]
         rows = [(*row, *of) for *row, of in zip(kinds, meanings, numbers, strict=True)]
         table = Table(header=("kind", "meaning", "traces", "facts"), rows=rows, texts=2)

@@ -79,15 +79,16 @@ def test_patches_without_a_conflict(annotate_cli, patches, second, shown):
 
 
 @pytest.mark.parametrize(
-    ("second", "problem"),
+    ("second", "place"),
     [
-        ("\nDear all,\nhello", "b.diff: not a unified diff"),
-        (f"{OTHER}@@ what @@\n+x\n", "b.diff: a hunk cannot be read"),
+        ("\nDear all,\nhello", "b.diff:2: "),
+        (f"{OTHER}@@ what @@\n+x\n", "b.diff:8: "),
+        ("diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n", "b.diff:3: a file without a hunk"),
     ],
 )
-def test_a_patch_that_is_no_diff_is_named(annotate_cli, patches, second, problem):
+def test_a_patch_that_is_no_diff_is_named_with_its_line(annotate_cli, patches, second, place):
     done = annotate_cli("conflicts", *patches(A_LIST, second))
-    assert (done.code, problem in done.err, done.out) == (2, True, "")
+    assert (done.code, place in done.err, done.out) == (2, True, "")
 
 
 def test_a_patch_needs_another_one(annotate_cli, patches):

@@ -5,6 +5,8 @@ from collections import Counter
 
 import pytest
 
+from annotator.cooperbench import facts
+
 TALK = [("agent1", "Which unit do you use?"), ("agent2", "Thanks a lot.")]
 
 
@@ -44,6 +46,15 @@ def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
     assert lines[0] == "2 facts of 1 kind in 3 traces."
     row = lines[4].split()
     assert (row[0], row[-2:], lines[-1]) == ("question", ["2/3", "2"], "Without a fact: not_read.")
+
+
+@pytest.mark.parametrize(("columns", "end"), [("80", "…"), ("120", "do not")])
+def test_the_summary_fills_the_terminal(annotate_cli, logs, monkeypatch, columns, end):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setitem(facts.KINDS, "question", f"{'asks ' * 14}and they do not")
+    [row] = [x for x in annotate_cli("facts", logs, "--summary").out.splitlines() if "asks" in x]
+    assert end in row
+    assert len(row) <= int(columns)
 
 
 def test_the_facts_of_few_traces_are_printed_and_of_many_counted(annotate_cli, runs, tmp_path):
