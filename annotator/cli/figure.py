@@ -37,10 +37,6 @@ def command(
     """
     if plot == "confusion" and options["by"]:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
-    if plot == "co-occurrence" and any(
-        options[name] for name in ("by", "calibration_files", "cluster")
-    ):
-        raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
     request = open_request(
         runs, groups, no_calibration, corrected=plot != "co-occurrence", **options

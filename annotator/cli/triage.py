@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.cli.judges import say_again
 from annotator.cli.options import (
     PATH,
     add_option,
@@ -15,7 +16,6 @@ from annotator.cli.options import (
     no_calibration_option,
     verbose_option,
 )
-from annotator.cli.judges import say_again
 from annotator.cli.output import put_tables, put_text, say_next
 from annotator.cli.tables import open_request
 
