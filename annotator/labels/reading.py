@@ -278,10 +278,10 @@ def _read_record(
         problems.add(f"{where}: found {name_type(value)}, expected an object with a label")
     elif potato.is_json(value):
         raise AnnotatorError(f"{where}: Potato's JSON; let Potato write CSV or TSV")
-    elif label_studio.is_min(value):
-        raise AnnotatorError(f"{where}: Label Studio's JSON-MIN; let Label Studio export JSON")
-    elif _OWN_KEYS & value.keys():
+    elif _OWN_KEYS & value.keys() and "annotation_id" not in value:
         rows.ours.append(LabelRow(where, value))
+    elif label_studio.is_min(value):
+        rows.exported += label_studio.read_min(value, where, scheme)
     elif "trace_id" not in value and label_studio.is_task(value):
         rows.exported += label_studio.read_task(value, where, scheme)
     elif argilla.is_record(value):
@@ -337,14 +337,19 @@ def _name_file(path: Path) -> str:
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
     """Yield the files (of a folder its label files, sorted) or problems."""
     for path in paths:
-        if path.is_dir():
-            yield from _list_folder(path)
-        elif path.exists():
-            yield path
-        elif find_url(path):
-            yield f"{_name_file(path)}: labels are read on this machine: copy them here"
-        else:
-            yield f"{_name_file(path)}: no such file or folder"
+        try:
+            if path.is_dir():
+                yield from _list_folder(path)
+            elif path.is_file():
+                yield path
+            elif path.exists():
+                yield f"{_name_file(path)}: not a regular file; save the labels to one"
+            elif find_url(path):
+                yield f"{_name_file(path)}: labels are read on this machine: copy them here"
+            else:
+                yield f"{_name_file(path)}: no such file or folder"
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            yield f"{_name_file(path)}: {getattr(error, 'strerror', None) or error}"
 
 
 def _list_folder(folder: Path) -> Sequence[Path | str]:

@@ -112,12 +112,15 @@ def _read_lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str
     )
     file.seek(0)
     line = 1
+    if excel := re.fullmatch(r"sep=([,;\t])", first.strip("\r\n")):
+        separator, line = excel[1], 2
+        file.readline()
     reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield line, cells
-            line = reader.line_num + 1
+            line = reader.line_num + 1 + bool(excel)
     except csv.Error as error:
         yield f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?"
 

@@ -214,8 +214,11 @@ def test_a_trace_labelled_twice_by_one_annotator_names_both_places(tmp_path, oth
     assert f"{one}, line 1 already" in problem(one, one)
 
 
-def test_a_folder_that_holds_no_labels(tmp_path):
+def test_a_folder_or_a_link_that_holds_no_labels(tmp_path):
     assert f"{tmp_path}: no file with labels in this folder" in problem(tmp_path)
+    lines(tmp_path / "l.jsonl", row())
+    (tmp_path / "m.jsonl").symlink_to("m.jsonl")
+    assert f"{tmp_path / 'm.jsonl'}: Too many levels" in problem(tmp_path)
 
 
 def test_no_label_for_the_rubric_names_those_that_are_there(tmp_path):
@@ -492,7 +495,7 @@ PROBLEMS = [  # file, content, message, and codes other than PRIMARY
             (["odd"], "result: found a string, expected an object"),
         ]
     ),
-    ("m.json", [{"annotation_id": 5, "lead_time": 1.5, "p": "x"}], "let Label Studio export JSON"),
+    ("m.json", [{"annotation_id": 5, "lead_time": 1.5, "p": "x"}], "trace_id: missing"),
     ("user_state.json", {"instance_id_to_label_to_value": {}}, "let Potato write CSV or TSV"),
     ("a.jsonl", {"instance_id": "t1", "labels": {}}, "let Potato write CSV or TSV"),
     ("p.csv", b"instance_id,user,a.x,b.y\nt,a,1,1", "cannot be told from their names (a, b)"),
