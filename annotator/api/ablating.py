@@ -226,6 +226,13 @@ def _check_limits(arms: Sequence[Arm], limits: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"--max-cost bounds what the llm judge spends, not the judge {plugins[0]}: leave it out"
         )
+    settings = [arm.judge for arm in arms if isinstance(arm.judge, ModelSettings)]
+    models = sorted({model.model for each in settings for model in each.models})
+    if limits.get("batch_file") and len(models) > 1:
+        raise SettingsError(
+            f"--batch-file: a batch is of one model, and these arms have {', '.join(models)}: write"
+            " a file for each model, with an --out of its own"
+        )
 
 
 def _check_vary(vary: Vary, judge: JudgeMaker | str) -> None:

@@ -268,6 +268,7 @@ MODEL = ("--model", "right")
         ((*MODEL, "--vary", "examples=yes,no"), "expected on or off"),
         ((*MODEL, "--vary", "judge=llm,rules"), "the rules judge has no rules for 'slips'"),
         ((*MODEL, "--vary", "rubric=slips.yaml,symptoms"), "other codes"),
+        (("--vary", "model=a,b", "--batch-file", "out.jsonl"), "a batch is of one model"),
         (
             (*MODEL, "--vary", "judge=llm,always:late", "--max-cost", "1"),
             "not the judge always:late",
