@@ -13,6 +13,7 @@ from annotator.cli.judges import add_judge_options, is_given, make_judge_setting
 from annotator.cli.options import (
     MISSED,
     GroupedCommand,
+    Number,
     add_draw_seed,
     add_option,
     concurrency_option,
@@ -63,7 +64,7 @@ _TRIAL = ("max_cost", "batch_file", "batch_results")
 @add_option(
     "--confidence LEVEL",
     "Of the intervals. A drift is shown if p is at most 1 - LEVEL.",
-    click.FloatRange(0.5, 0.9999),
+    Number(0.5, 0.9999),
     default=0.95,
 )
 @add_draw_seed("The seed of the drawn traces.")

@@ -20,6 +20,7 @@ from annotator.cli.options import (
     PATH,
     UNDECIDED,
     GroupedCommand,
+    Number,
     add_option,
     parse_attributes,
     verbose_option,
@@ -88,14 +89,14 @@ _SECTIONS = {
     PATH,
 )
 @add_option("--final", "Open the test split (labels with a split).")
-@add_option("--min-agreement SHARE", "Exit code 1 below this agreement.", click.FloatRange(0, 1))
-@add_option("--min-kappa KAPPA", "Exit code 1 below this kappa.", click.FloatRange(-1, 1))
+@add_option("--min-agreement SHARE", "Exit code 1 below this agreement.", Number(0, 1))
+@add_option("--min-kappa KAPPA", "Exit code 1 below this kappa.", Number(-1, 1))
 @add_option("--disagreements", "List each with its quotes.", name="listed")
 @add_option(
     "--full", "Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.", name="in_full"
 )
 @add_option("--out FILE", "Where to write.  [default: RUN/calibration.json]", PATH)
-@add_option("--confidence LEVEL", type=click.FloatRange(0.5, 0.9999), default=0.95)
+@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
 @add_option(
     "--population",
     "Corrected shares are of the process that makes such traces, or of this corpus only.",

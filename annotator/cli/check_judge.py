@@ -8,7 +8,15 @@ import click
 from annotator import api
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import add_judge_options, make_judge_settings
-from annotator.cli.options import MISSED, PATH, UNDECIDED, GroupedCommand, add_draw_seed, add_option
+from annotator.cli.options import (
+    MISSED,
+    PATH,
+    UNDECIDED,
+    GroupedCommand,
+    Number,
+    add_draw_seed,
+    add_option,
+)
 from annotator.cli.output import name_sources, say_next, say_written
 from annotator.cli.trials import TrialOptions, add_trial_options
 from annotator.reports.digits import format_limits, format_percent
@@ -47,7 +55,7 @@ _SECTIONS = {
     "--max-flips SHARE",
     "Exit code 1 if a larger share of traces gets other codes in some variant. A code is stable up"
     " to this share of flips (default: 0.2).",
-    click.FloatRange(0, 1, min_open=True, max_open=True),
+    Number(0, 1, min_open=True, max_open=True),
 )
 @add_draw_seed("The seed of the drawn traces, the order of the codes, and resampled intervals.")
 def command(

@@ -10,6 +10,7 @@ from annotator.base.text import escape_controls
 from annotator.cli.options import PATH, add_option, add_reader_options
 from annotator.cli.output import say_next, say_notice
 from annotator.cli.pages import add_server_options, announce_page, find_user, require_web
+from annotator.cli.progress import show_reading
 
 
 @click.command("label", context_settings={"show_default": True})
@@ -41,8 +42,10 @@ from annotator.cli.pages import add_server_options, announce_page, find_user, re
     "--traces TRACES...",
     "Where the traces of a sheet are.  [default: where annotate sample read them]",
 )
-@add_option(
-    "--show-ids", "Show the traces' own ids on the page. They may tell a model or a condition."
+@click.option(
+    "--show-ids",
+    is_flag=True,
+    help="Show the traces' own ids on the page. They may tell a model or a condition.",
 )
 @add_reader_options("The format of TRACES.", into="format")
 @add_server_options
@@ -62,7 +65,7 @@ def command(port: int, no_browser: bool, **options: Any) -> None:
     options["annotator"] = options["annotator"] or ("gold" if options["pair"] else find_user())
     options["rubric"] = options["rubric"] or find_rubric(options["sources"])
     options["file"] = options["file"] or locate_labels(options["sources"])
-    with prepare(WorkRequest(**options)) as work:
+    with prepare(WorkRequest(**options), show_reading) as work:
         where = escape_controls(name_place(options["file"]))
         say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
         folder, announce = options["file"].parent, announce_page(no_browser)

@@ -122,6 +122,7 @@ class _Tools:
         """
         from annotator.reports.counts import JUDGED
 
+        _check_number("limit", limit)
         opened = self._open(run)
         codes = {each: None for scheme in opened.schemes.values() for each in scheme.ids}
         if code not in codes:
@@ -146,6 +147,7 @@ class _Tools:
         """Print the text of a trace in pages: messages, patches, outcome, steps. ``traces`` is the
         folder or file that has it. The first line gives the ``offset`` of the next page.
         """
+        _check_number("offset", offset)
         loaded = load_traces(self._locate(traces))
         trace = next((trace for trace in loaded if trace.id == trace_id), None)
         if trace is None:
@@ -213,6 +215,8 @@ class _Tools:
 
     def _locate(self, path: str) -> Path:
         """Return the path below the root. Raises :class:`AnnotatorError` if it is elsewhere."""
+        if "\0" in path:
+            raise AnnotatorError(f"{path!r}: no path has the character NUL")
         located = Path(os.path.realpath(self.root / path))
         if not located.is_relative_to(self.root):
             raise AnnotatorError(f"{path}: not below {self.root}, the root of this server")
@@ -228,6 +232,11 @@ class _Tools:
     def _load_rubric(self, name: str) -> Rubric:
         built_in = {path.stem for path in list_built_in()}
         return load_rubric(name if name in built_in else str(self._locate(name)))
+
+
+def _check_number(name: str, number: int) -> None:
+    if number < 0:
+        raise AnnotatorError(f"{name} {number}: expected 0 or more")
 
 
 def _describe(calibration: "Calibration") -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -10,16 +10,36 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import RunProgress
+from annotator.base.text import format_count
 from annotator.cli.output import format_notice
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+    from annotator.traces.read import TraceOrProblem
+
 
 _SHORTEST, _LONGEST = 30.0, 600.0  # seconds between two lines of a log
 _LOG = 120  # columns of its lines
 _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "failed": "failed"}
+
+
+def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
+    """Yield traces. If that takes longer, print every now and then how many are read."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    pause = 1.0 if terminal else _SHORTEST
+    following = time.monotonic() + pause
+    printed = False
+    for n, trace in enumerate(traces, 1):
+        yield trace
+        if time.monotonic() >= following:
+            following = time.monotonic() + pause
+            printed = terminal
+            begin = "\r" if terminal else ""
+            click.echo(begin + format_count(n, "trace") + " read", nl=not terminal, err=True)
+    if printed:
+        click.echo(err=True)
 
 
 class Progress:

@@ -28,6 +28,7 @@ from annotator.cli.calibrate import find_labels
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
+    Number,
     add_option,
     add_reader_options,
     group_option,
@@ -88,7 +89,7 @@ _SECTIONS = {
 @add_option(
     "--dev-share SHARE",
     "The share of the tasks for dev.",
-    click.FloatRange(0, 1, min_open=True, max_open=True),
+    Number(0, 1, min_open=True, max_open=True),
     default=0.33,
 )
 @add_option("--salt TEXT", "The salt of the hash that splits tasks.", default="annotator")
@@ -102,7 +103,7 @@ _SECTIONS = {
     "Draw in batches of -n, until half the corrected share's 95 % interval is at most WIDTH (0.05:"
     " ±5 points). Each call looks at the labels, and draws the next batch or says that they are"
     " enough.",
-    click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    Number(0, 0.5, min_open=True, max_open=True),
 )
 @add_option("--codes CODES", "With --until: the codes to narrow, A,B.  [default: all]")
 @add_option(
@@ -122,13 +123,13 @@ _SECTIONS = {
 @add_option(
     "--precision SHARE",
     "With --plan: the share of the judge's codes that is right.  [default: 0.85]",
-    click.FloatRange(0, 1, min_open=True),
+    Number(0, 1, min_open=True),
 )
 @add_option(
     "--recall SHARE",
     "With --plan: the share of the failures that the judge finds."
     "  [default: as many missed as wrong]",
-    click.FloatRange(0, 1, min_open=True),
+    Number(0, 1, min_open=True),
 )
 @add_option(
     "--calibration FILE...",

@@ -14,6 +14,7 @@ from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import describe_command
 from annotator.cli.options import (
     Command,
+    Number,
     add_option,
     add_options,
     add_reader_options,
@@ -131,7 +132,7 @@ def add_trial_options(command: Command) -> Command:
             "The attributes that name a task; none: all traces are independent.",
             default="project,task",
         ),
-        add_option("--confidence LEVEL", type=click.FloatRange(0.5, 0.9999), default=0.95),
+        add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95),
         add_option("--quiet", "No notices."),
         verbose_option,
         add_option("--json", "Print the result as JSON.", name="as_json"),

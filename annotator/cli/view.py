@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
@@ -45,9 +46,8 @@ def command(
     from annotator.web.codebook import view_codebook
     from annotator.web.view import view
 
-    if has_codebook(runs[0]):
-        if len(runs) > 1:
-            raise click.UsageError("annotate view shows one codebook, and no run beside it")
+    if any(map(has_codebook, runs)):
+        _refuse_options()
         traces, by = options["traces"], find_user()
         say_notice(f"decisions by {by} go to {escape_controls(name_place(runs[0]))}")
         view_codebook(runs[0], traces, by, port, announce_page(no_browser))
@@ -59,12 +59,38 @@ def command(
     if not review:
         view(request.select_pages(), port, announce_page(no_browser))
         return
-    rubrics = [rubric for run in request.runs for rubric in run.schemes.values()]
-    if len(rubrics) > 1 or len(annotators) > 1:
-        raise click.UsageError("--review takes one RUN by one rubric, and one --annotator")
+    if len(runs) > 1:
+        raise click.UsageError(
+            f"--review takes one RUN, found {len(runs)}: review each into a FILE of its own"
+        )
+    [rubric, *others] = request.runs[0].schemes.values()
+    if others:
+        names = ", ".join(request.runs[0].schemes)
+        raise click.UsageError(
+            f"--review takes a RUN by one rubric, found {names}: run annotate again with one"
+            " --rubric, into another --out"
+        )
+    if len(annotators) > 1:
+        raise click.UsageError(
+            f"--review is for one person, found --annotator {', '.join(annotators)}: give one"
+        )
     annotator = annotators[0] if annotators else find_user()
-    with LabelStore.open(review, annotator, rubrics[0]) as store:
+    with LabelStore.open(review, annotator, rubric) as store:
         for line in store.notes:
             say_notice(line)
         say_notice(f"review by {annotator} goes to {escape_controls(name_place(review))}")
         view(request.select_pages(), port, announce_page(no_browser), store)
+
+
+def _refuse_options() -> None:
+    """Refuse a second path beside a codebook, and the options that are for runs only."""
+    context = click.get_current_context()
+    folder, *others = context.params["runs"]
+    if others:
+        raise click.UsageError("annotate view shows one codebook, and no run beside it")
+    allowed = ("runs", "traces", "port", "no_browser")
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source == ParameterSource.COMMANDLINE and option.name not in allowed:
+            name = "/".join(option.opts)
+            raise click.UsageError(f"{name} is for runs, and {folder} is a codebook")

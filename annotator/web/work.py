@@ -1,7 +1,7 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -78,8 +78,12 @@ def locate_labels(sources: Sequence[str]) -> Path:
 
 
 @contextmanager
-def prepare(request: WorkRequest) -> Iterator[Work]:
-    """Yield the work; the file of labels is locked until the block ends.
+def prepare(
+    request: WorkRequest,
+    watch: Callable[[Iterable[TraceOrProblem]], Iterable[TraceOrProblem]] = iter,
+) -> Iterator[Work]:
+    """Yield the work; the file of labels is locked until the block ends. Traces are read through
+    ``watch``, which can show how far that is.
 
     Raises:
         AnnotatorError: the sheet, the labels or the traces cannot be read; there is nothing to
@@ -101,7 +105,7 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
     elif sheet:
         items = list(_unblind(read_sheet(sheet, rubric, request.rater), sheet, rubric, library))
     else:
-        items = list(_list_applicable(library, rubric, notes))
+        items = list(_list_applicable(watch(library), rubric, notes))
     if request.pair or sheet:
         _check_first(items, library, sources)
     if not items and not request.pair:

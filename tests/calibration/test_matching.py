@@ -233,6 +233,7 @@ REFUSED = {
     "no design": ([("t0", "alpha", {})], ("--design", "nowhere.json"), "nowhere.json"),
     "no other run": ([("t0", "alpha", {})], ("--against", "nowhere"), "nowhere"),
     "the run itself": ([("t0", "alpha", {})], ("--against", "run"), "the run itself"),
+    "no threshold": ([("t0", "alpha", {})], ("--min-agreement", "nan"), "--min-agreement"),
 }
 
 

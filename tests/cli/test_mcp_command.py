@@ -168,6 +168,20 @@ def test_paths_outside_the_root_are_refused(ask, tmp_path):
     assert all(failed and "the root of this server" in text for text, failed in refused)
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "text"),
+    [
+        ("count_codes", {"run": "a\0b"}, "no path has the character NUL"),
+        ("read_trace", {"traces": ".", "trace_id": "x", "offset": -1}, "offset -1: expected 0"),
+        ("list_findings", {"run": ".", "code": "x", "limit": -1}, "limit -1: expected 0"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(ask, tool, arguments, text):
+    [(answer, failed)] = ask((tool, arguments))
+    assert failed
+    assert text in answer
+
+
 def test_judging_needs_a_cost_and_a_model_that_the_person_named(ask, runs, tmp_path):
     runs(2)
     call = {"traces": "logs", "rubric": "comm_errors", "out": "runs/new"}

@@ -117,6 +117,7 @@ def test_defaults_of_pyproject(annotate_cli, tmp_path):
         ("[run]\nseed = {a = 1}\n", "annotate.toml: seed: expected one value"),
         ("[run]\nquiet = 1\n", "annotate.toml: quiet: expected true or false"),
         ("[run]\nall = false\n", "all: false: set failed-only = true, or leave both out"),
+        ("[run]\nmax-cost = nan\n", "is not a number"),
         ("[run]\nbase-url = 'http://x'\n", "base-url: not from a project's file"),
         ("[run]\njudge = 'judge.yaml'\n", "judge: not from a project's file"),
         ("[run]\napi-key-env = 'B'\n", "api-key-env: not from a project's file"),

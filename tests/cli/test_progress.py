@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from annotator.cli.progress import show_reading
 from tests.conftest import ROOT
 from tests.judges.ask import PRICED, RIGHT, TOOLS, llm
 from tests.server import NOTHING, Reply, Request, Server
@@ -110,3 +111,9 @@ def _read(master: int) -> bytes:
         return os.read(master, 65_536)
     except OSError:  # the other end is closed
         return b""
+
+
+def test_traces_that_are_read_are_counted_in_a_log(monkeypatch, capsys):
+    monkeypatch.setattr("annotator.cli.progress._SHORTEST", 0.0)
+    assert list(show_reading("ab")) == ["a", "b"]
+    assert capsys.readouterr().err.splitlines() == ["1 trace read", "2 traces read"]

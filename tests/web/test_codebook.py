@@ -202,6 +202,21 @@ def test_traces_that_are_gone_are_said_and_can_be_named(folder, serve):
     assert "the run names no sources" in answer["trace"]["problems"][0]
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--review", "file.jsonl"), "--review is for runs, and book is a codebook"),
+        (("--by", "model"), "--by is for runs"),
+        (("--annotator", "ann"), "--annotator is for runs"),
+        (("book/open",), "annotate view shows one codebook, and no run beside it"),
+    ],
+)
+def test_an_option_for_runs_does_not_go_with_a_codebook(folder, annotate_cli, options, says):
+    done = annotate_cli("view", "book", *options)
+    assert done.code == 2
+    assert says in " ".join(done.err.split())
+
+
 def test_codes_are_split_merged_and_moved_by_keyboard(folder, serve, visit):
     page = visit(serve("view", folder).address, refusals=True)
     _, two, rest = (code.findings for code in open_codebook(folder).codes)
