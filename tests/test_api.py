@@ -108,10 +108,16 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
             an.load_traces(wrong)
 
 
-def test_a_table_as_a_source_is_told_how_to_be_read():
+def test_a_table_as_a_source_is_told_how_to_be_read(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match="found DataFrame: write its records to a file"):
-        an.load_traces(pandas.DataFrame([{"id": "t"}]))
+    frame = pandas.DataFrame([{"id": "t", "messages": [{"from": "ann", "text": "I start."}]}])
+    with pytest.raises(TypeError, match="found DataFrame") as error:
+        an.load_traces(frame)
+    monkeypatch.chdir(tmp_path)
+    write, read = str(error.value).split("\n    ")[1:]
+    names = {"frame": frame, "load_traces": an.load_traces}
+    exec(write, names)
+    assert len(eval(read, names)) == 1
 
 
 def test_a_callback_that_fails_stops_the_run_and_doubles_nothing(tmp_path):

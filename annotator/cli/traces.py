@@ -26,7 +26,7 @@ from annotator.reports.notes import describe_fallbacks
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
 from annotator.traces.model import CONFLICT, NOTHING, UNKNOWN, count_own_steps
-from annotator.traces.read import ProblemKinds, check_exists
+from annotator.traces.read import ProblemKinds, check_source
 
 _GENERIC = "format generic, which needs no map; a map like it:"
 _OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
@@ -94,7 +94,7 @@ def command(
     """
     if explain:
         for source in traces:
-            check_exists(source)
+            check_source(source)
         for line in _explain(traces, format_):
             say(line)
         return

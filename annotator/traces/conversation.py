@@ -179,9 +179,8 @@ class Conversation:
         return objects
 
     def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
-        """Note the keys that hold something and are neither harmless nor in ``read``."""
-        keys = _list_unread(fields, HARMLESS)
-        self.unread.update((where, key) for key in keys if key not in read)
+        """Note the keys that hold something and are not in ``read`` (with the harmless ones)."""
+        self.unread.update((where, key) for key in _list_unread(fields, read))
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""

@@ -42,7 +42,7 @@ _SIGNS = {
 }
 _TEAM = ("features", "pair", "agents", "strategy")
 # Keys of a message that tell who wrote it, or where it stands.
-_HARMLESS = ("role", "type", "name", "from", "source", "sender")
+_HARMLESS = ("id", "index", "n", "turn", "role", "type", "name", "from", "source", "sender")
 
 
 class Map(BaseModel):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from annotator.base.errors import UnreadableTrace
+from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.plugins import describe_error
 from annotator.base.remote import is_hub, localize
 from annotator.base.text import replace_surrogates
@@ -38,6 +39,11 @@ TraceOrProblem = Trace | Unreadable | Ignored
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
 """A folder, file, glob or ``hf://org/name[:split]``, a trace, or any number of them."""
 
+_WRITE = 'Path("traces.jsonl").write_text("\\n".join(map(json.dumps, records)))'
+_WRITING = {  # by the library of a table
+    "pandas": 'frame.to_json("traces.jsonl", orient="records", lines=True)',
+    "datasets": 'dataset.to_json("traces.jsonl")',
+}
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 # The details in which problems of one type differ: numbers, quoted values, names of files.
 _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
@@ -143,6 +149,19 @@ def check_exists(source: str) -> None:
     if not is_hub(source):
         localize(source, again=True)
         next(find_files(source), None)
+
+
+def check_source(source: str) -> None:
+    """Raise :class:`AnnotatorError` if a source does not exist or cannot be read, like a pipe."""
+    check_exists(source)
+    path = localize(source)
+    if is_hub(source) or not os.path.lexists(path):  # a glob
+        return
+    with explain_unreadable(source):
+        if path.is_dir():
+            os.scandir(path).close()
+        else:
+            open_checked(path).close()
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:
@@ -303,8 +322,10 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
             or hasattr(source, "column_names")
         ):
             raise TypeError(
-                f"a source of traces is a path, a trace, or several; found {type(source).__name__}:"
-                " write its records to a file as lines of JSON, and give the file"
+                "a source of traces is a path, a trace, or several; found"
+                f" {type(source).__name__}. Write the records to a file, then read it:\n"
+                f"    {_WRITING.get(type(source).__module__.partition('.')[0], _WRITE)}\n"
+                '    load_traces("traces.jsonl")'
             )
         else:
             yield from _flatten(source, redacted)

@@ -17,7 +17,7 @@ from annotator.rubrics.evidence import locate
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.clusters import DEFAULT_CLUSTER
-from annotator.traces.read import Library, check_exists
+from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
 from annotator.web.facts import serialize_facts
 from annotator.web.index import Index, TraceLabels
@@ -57,7 +57,7 @@ class TraceSources:
 
     def __init__(self, runs: Sequence[Run], traces: Sequence[str] = ()) -> None:
         for source in traces:
-            check_exists(source)
+            check_source(source)
         collections: dict[tuple[tuple[str, ...], str], None] = {}
         for run in runs:
             collections[tuple(traces) or run.manifest.sources, run.manifest.format] = None

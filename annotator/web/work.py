@@ -27,7 +27,7 @@ from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import Trace, Unreadable
-from annotator.traces.read import Library, TraceOrProblem, check_exists
+from annotator.traces.read import Library, TraceOrProblem, check_source
 from annotator.web.label import Work
 
 _LABELS = "labels.jsonl"
@@ -92,7 +92,7 @@ def prepare(
     rubric = load_rubric(request.rubric)
     sheet = _find_sheet(request.sources)
     for source in request.traces:
-        check_exists(source)
+        check_source(source)
     sources, format = _find_traces(request, sheet)
     library = Library(sources, format)
     notes: list[str] = []

@@ -22,6 +22,7 @@ import yaml
 from annotator import AnnotatorError, load_traces
 from annotator.traces import Outcome, Trace, count_traces, read_traces
 from annotator.traces.formats import list_document_formats
+from annotator.traces.read import Library
 from tests.conftest import EXAMPLES
 
 DATA = Path(__file__).parent / "data"
@@ -248,6 +249,13 @@ def test_golden_file_holds_these_cases_and_every_format():
     assert set(EXPECTED) == {*CASES, *NAMES}
     formats = {trace.get("format") for row in EXPECTED.values() for trace in row.get("traces", ())}
     assert formats >= {reader.name for reader in list_document_formats()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traces_of_samples_can_be_looked_up_by_their_ids(name):
+    library = Library([str(SAMPLES / name)])
+    for trace in load_traces(SAMPLES / name):
+        assert library.trace(trace.id) == trace
 
 
 # --- any damage to a sample

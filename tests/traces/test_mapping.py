@@ -178,12 +178,12 @@ def test_lists_of_agents_beside_one_another(mapped):
 
 
 def test_lists_without_times_and_keys_that_a_map_does_not_name_are_told(mapped):
-    record = {"talk": {"a": [{"m": {"text": "A", "calls": [1]}, "mood": 1}], "b": [{"m": {}}]}}
+    record = {"talk": {"a": [{"m": {"text": "A", "calls": [1]}, "cost": 1}], "b": [{"m": {}}]}}
     (trace,) = mapped([record], "messages: talk.*\ntext: m.text\n")
     assert trace.problems == (
         "talk.*: not all messages have a time: one list after another",
         "talk.*: message 2 has no text",
-        "messages at talk.*: key mood left out (1 time)",
+        "messages at talk.*: key cost left out (1 time)",
         "messages at talk.*: m: key calls left out (1 time)",
     )
 

@@ -10,10 +10,17 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
-from annotator.traces.records import get_dict, get_list, get_text, parse_time, read_outcome
+from annotator.traces.records import (
+    RESULT_KEYS,
+    get_dict,
+    get_list,
+    get_text,
+    parse_time,
+    read_outcome,
+)
 
 _ENDED = "completed"
-_MESSAGE_KEYS = ("role", "content", "tool_calls", "name", "reasoning_content")
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 
 
 def matches(document: Any) -> bool:
@@ -45,7 +52,7 @@ def read(document: Any) -> Conversation:
     ended = get_text(output.get("status"))
     chat.set_attributes(status=ended)
     result = output.get("result")
-    chat.note_unread("output.result", get_dict(result), ("result",))
+    chat.note_unread("output.result", get_dict(result), ("result", *RESULT_KEYS))
     reasons = [document.get("error"), document.get("info"), ended if ended != _ENDED else None]
     error = "\n".join(text for reason in reasons if (text := get_text(reason))) or None
     ended_at = parse_time(get_dict(document, "time").get("timestamp"))

@@ -8,11 +8,18 @@ step copied from an earlier trajectory has the kind ``copied context``.
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, list_call_texts, read_parts, read_time
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    list_call_texts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text
 
 _READ = {
+    *HARMLESS,
     *("source", "message", "tool_calls", "reasoning_content", "observation", "timestamp"),
     *("is_copied_context", "metrics", "reasoning_effort"),
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import (
+    HARMLESS,
     Conversation,
     Utterance,
     list_call_texts,
@@ -33,6 +34,7 @@ _CHUNK = "ModelClientStreamingChunkEvent"  # its text comes again in a message
 _MODELS = {"MagenticOneOrchestrator", "FileSurfer", "WebSurfer"}  # use one and do not say so
 _THINKS = ("AssistantMessage", "ThoughtEvent")
 _READ = {
+    *HARMLESS,
     *("type", "source", "content", "result", "thought", "target", "models_usage", "created_at"),
     *("tool_calls", "results", "code_blocks"),  # those of a summary or a block: in other words, too
 }

@@ -37,10 +37,10 @@ _TO = ("recipient", "to", "target", "agent", "agent_id", "recipients")
 _WORDS = ("content", "message", "text", "body")
 _NAMES = ("name", "agent_id", "agent", "id")
 _LISTS = ("messages", "history", "trajectory", "conversation", "chat_history")
-_AGENT_KEYS = ("agent_id", "name", "steps", "error", "messages", "role", "agent")
+_AGENT_KEYS = ("agent_id", "name", "status", "steps", "error", "messages", "role", "id", "agent")
 _MESSAGE_KEYS = (
-    *("role", "content", "tool_calls", "name", "timestamp", "extra", "time", "type", "refusal"),
-    *("reasoning_content", "thinking", "reasoning", "function_call"),
+    *("role", "content", "tool_calls", "tool_call_id", "name", "timestamp", "extra", "time"),
+    *("id", "type", "reasoning_content", "thinking", "reasoning", "refusal", "function_call"),
 )
 
 

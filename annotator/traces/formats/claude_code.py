@@ -9,7 +9,13 @@ of commands) are the harness's. A sidechain is an agent of its own with prompts 
 import re
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Parts, read_parts, read_time
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    Parts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_first_text, get_text
 
@@ -28,9 +34,9 @@ _MARKS = ("isMeta", "isCompactSummary", "isApiErrorMessage")
 _TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
-_READ = {"role", "content", "type"}
+_READ = {*HARMLESS, "role", "content", "type"}
 _RECORD_KEYS = {
-    *(*_IDS, *_TEXTS, "type", "timestamp", "version", "agentId", "parent_tool_use_id"),
+    *(*HARMLESS, *_IDS, *_TEXTS, "type", "timestamp", "version", "agentId", "parent_tool_use_id"),
     *(*_MARKS, "isSidechain"),
     "toolUseResult",  # the result in the message, in parts
     *("parentUuid", "logicalParentUuid", "leafUuid", "requestId", "promptId", "slug", "level"),

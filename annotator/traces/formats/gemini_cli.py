@@ -15,11 +15,12 @@ from annotator.traces.records import get_dict, get_first_text, get_list, get_tex
 
 _TYPES = {"user", "gemini", "info", "error", "warning"}
 _AUTHORS: Mapping[str, Author] = {"user": "human", "gemini": "agent", "qwen": "agent"}
-_KEYS = ("timestamp", "type", "content", "displayContent", "toolCalls", "thoughts")
-_CALL_KEYS = (
-    *("name", "args", "result", "timestamp", "displayName", "description"),
-    *("resultDisplay", "renderOutputAsMarkdown", "agentId"),
+_KEYS = (
+    *("id", "timestamp", "type", "content", "toolCalls", "thoughts", "tokens", "model"),
+    "displayContent",  # the same content, as the screen shows it
 )
+_CALL_KEYS = ("id", "name", "args", "result", "status", "timestamp", "displayName", "description")
+_SCREEN_KEYS = ("resultDisplay", "renderOutputAsMarkdown", "agentId")
 _SESSION_KEYS = ("sessionId", "projectHash", "startTime", "lastUpdated", "messages", "summary")
 
 
@@ -84,7 +85,7 @@ def _add_message(chat: Conversation, fields: Mapping[str, Any]) -> None:
         parts.reasoning.append("\n".join(text for text in texts if text))
     calls = [get_dict(call) for call in get_list(fields, "toolCalls")]
     for call in calls:
-        chat.note_unread("tool call", call, _CALL_KEYS)
+        chat.note_unread("tool call", call, (*_CALL_KEYS, *_SCREEN_KEYS))
         parts.texts += list_call_texts({"name": call.get("name"), "arguments": call.get("args")})
     if parts.has_result and author == "human":  # the session feeds a tool's result back
         author = "tool"

@@ -6,11 +6,14 @@ Gemini API itself are read as `generic`.
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, read_parts
+from annotator.traces.conversation import HARMLESS, Conversation, read_parts
 from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
-_READ = ("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info")
+_READ = {
+    *HARMLESS,
+    *("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info"),
+}
 
 
 def matches(document: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
-from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
+from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_chat, read_parts
 from annotator.traces.model import Author
 from annotator.traces.records import (
     get_dict,
@@ -52,7 +52,8 @@ def read(document: Any) -> Conversation:
             chat.messages[0] = replace(chat.messages[0], kind="task")
     else:
         chat = Conversation()
-        for fields in chat.list_objects(items, "message", "messages", ("role", "content")):
+        keys = {*HARMLESS, "role", "content"}
+        for fields in chat.list_objects(items, "message", "messages", keys):
             chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)

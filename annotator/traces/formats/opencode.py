@@ -20,14 +20,16 @@ takes_records_apart = True
 _EVENTS = {"text", "reasoning", "tool_use", "step_start", "step_finish"}
 _MARKS = {"step-start", "step-finish", "snapshot", "patch", "compaction", "retry"}
 _AUTHORS: Mapping[str | None, Author] = {"user": "human", "assistant": "agent"}
-_PART_KEYS = (
-    *("type", "sessionID", "messageID", "time", "synthetic", "text", "callID", "tool", "filename"),
-    *("mime", "url", "source", "prompt", "description", "agent", "name", "command"),
-)
-_STATE_KEYS = ("input", "output", "error", "title", "time", "raw")
+_IDS = frozenset(("id", "type", "sessionID", "messageID", "time", "metadata", "synthetic"))
+_PART_KEYS = _IDS | {
+    *("text", "callID", "tool", "state", "filename", "mime", "url", "source"),
+    *("prompt", "description", "agent", "name", "command"),
+}
+_STATE_KEYS = ("status", "input", "output", "error", "title", "metadata", "time", "raw")
 _INFO_KEYS = (
-    *("role", "agent", "mode", "sessionID", "parentID", "modelID", "providerID", "path", "time"),
-    *("finish", "system", "tools", "summary", "error", "variant"),
+    *("id", "role", "agent", "mode", "sessionID", "parentID", "modelID", "providerID", "model"),
+    *("path", "cost", "tokens", "time", "finish", "system", "tools", "summary", "error"),
+    *("variant", "format"),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import (
+    HARMLESS,
     Conversation,
     Utterance,
     list_call_texts,
@@ -40,7 +41,7 @@ _CONSUMED = (
 _REPORTS = ("test_result.report", "test_result.result", "report")
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 _READ = {
-    *("source", "timestamp", "action", "args", "message", "observation", "content"),
+    *(*HARMLESS, "source", "timestamp", "action", "args", "message", "observation", "content"),
     *("kind", "llm_message", "tool_call", "tool_name", "thought", "reasoning_content", "summary"),
     *("system_prompt", "error", "detail", "rejection_reason", "rejection_source"),
     *("extended_content", "tools", "cause", "action_id", "timeout", "success", "sender"),

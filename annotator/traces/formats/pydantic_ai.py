@@ -6,7 +6,13 @@ Tested with pydantic-ai 2.68 (`ModelMessagesTypeAdapter.dump_python`).
 import json
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    Utterance,
+    list_call_texts,
+    read_parts,
+)
 from annotator.traces.model import Author
 from annotator.traces.records import get_dict, get_list, get_text, parse_time
 
@@ -18,7 +24,10 @@ _AUTHORS: dict[str, Author] = {
     **dict.fromkeys(("text", "tool-call", "builtin-tool-call", "thinking"), "agent"),
     "user-prompt": "human",
 }
-_READ = ("part_kind", "timestamp", "tool_name", "content", "args", "outcome", "scope", "retry")
+_READ = {
+    *HARMLESS,
+    *("part_kind", "timestamp", "tool_name", "content", "args", "outcome", "scope", "retry"),
+}
 
 
 def matches(document: Any) -> bool:

@@ -6,7 +6,13 @@ model's input repeats the steps before it and is not read again.
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    Utterance,
+    list_call_texts,
+    read_parts,
+)
 from annotator.traces.records import get_dict, get_list, get_text, list_items, parse_time, walk_path
 
 documents = (dict, list)
@@ -15,6 +21,7 @@ _AGENT = "agent"
 _MARKS = {"task", "system_prompt", "step_number", "plan"}
 _OTHER_MARKS = {"task_images", "observations", "model_output_message", "model_output"}
 _READ = {
+    *HARMLESS,
     *("model_output", "model_output_message", "plan", "tool_calls", "error", "observations"),
     *("system_prompt", "task", "timing"),
     *("step_number", "code_action", "action_output", "is_final_answer"),  # said elsewhere, too

@@ -6,25 +6,62 @@ Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), op
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation
-from annotator.traces.formats.span_fields import read_span
-from annotator.traces.formats.spans import Role, SpanRecord, add_record, converse, find_texts
-from annotator.traces.records import LABELS_NOTE, get_text, parse_time, walk_path
-
-# The keys that tell a span of each tool.
-_MARKS = (
-    ("run_type", "trace_id", "inputs"),  # LangSmith
-    ("traceId", "type", "startTime"),  # Langfuse
-    ("context", "attributes", "start_time"),  # Phoenix, and OpenTelemetry's console exporter
-    ("context.trace_id", "context.span_id", "span_kind"),  # rows of Phoenix
-    ("op_name", "trace_id", "inputs"),  # Weave
-    ("span_data", "trace_id"),  # openai-agents
+from annotator.traces.formats.span_fields import ROLES, find_agent_name, read_fields
+from annotator.traces.formats.spans import (
+    Role,
+    SpanRecord,
+    add_record,
+    converse,
+    find_inputs,
+    find_texts,
+    read_tool_text,
 )
-_TRACES = ("context.trace_id", "trace_id", "traceId")
-_PREFIX = "attributes."  # of the columns in rows of Phoenix
+from annotator.traces.records import LABELS_NOTE, get_dict, get_text, parse_time, walk_path
+
+
+class ExportKeys(NamedTuple):
+    """Paths in a tool's records; all ``marks`` are keys of a record of this tool."""
+
+    marks: tuple[str, ...]
+    trace: str
+    id: str
+    parent: str
+    kind: str
+    begin: str
+    end: str
+    inputs: str
+    outputs: str
+    model: str
+    error: str
+
+
+_PHOENIX = "start_time end_time attributes.input.value attributes.output.value"
+_TABLE = {  # marks -> the other keys, in their order
+    # LangSmith
+    "run_type trace_id inputs": "trace_id id parent_run_id run_type start_time end_time"
+    " inputs outputs extra.metadata.ls_model_name error",
+    # Langfuse
+    "traceId type startTime": "traceId id parentObservationId type startTime endTime"
+    " input output model statusMessage",
+    # Phoenix, spans and rows; between them the console exporter of OpenTelemetry's SDK
+    "context span_kind attributes": "context.trace_id context.span_id parent_id span_kind"
+    f" {_PHOENIX} attributes.llm.model_name status_message",
+    "context attributes start_time": "context.trace_id context.span_id parent_id kind"
+    f" {_PHOENIX} attributes.llm.model_name status.description",
+    "context.trace_id context.span_id span_kind": "context.trace_id context.span_id parent_id"
+    f" span_kind {_PHOENIX} attributes.llm.model_name status_message",
+    # Weave
+    "op_name trace_id inputs": "trace_id id parent_id op_name started_at ended_at"
+    " inputs output inputs.model exception",
+    # openai-agents
+    "span_data trace_id": "trace_id id parent_id span_data.type started_at ended_at"
+    " span_data.input span_data.output span_data.model error.message",
+}
+_EXPORTS = [ExportKeys(tuple(marks.split()), *keys.split()) for marks, keys in _TABLE.items()]
 _LABELS = "scores"  # of Langfuse
 _OF_RECORDS = (*("id", "object", "input", "output", "traceId"), _LABELS)
 
@@ -32,11 +69,11 @@ _OF_RECORDS = (*("id", "object", "input", "output", "traceId"), _LABELS)
 def matches(document: Any) -> bool:
     items = document.get("data")  # of openai-agents and Phoenix
     if isinstance(items, list):
-        first = [item for item in items[:3] if isinstance(item, dict)]
-        return len(first) == len(items[:3]) and any(map(_is_span_or_trace, first))
+        kinds = (_find_keys(item) or (item or {}).get("object") == "trace" for item in items[:3])
+        return all(isinstance(item, dict) for item in items[:3]) and any(kinds)
     if isinstance(items := document.get("observations"), list):
         return any(isinstance(item, dict) and "startTime" in item for item in items)
-    return _is_span_or_trace(document)
+    return _find_keys(document) is not None or document.get("object") == "trace"
 
 
 def split(document: Any) -> Iterator[Any]:
@@ -59,16 +96,17 @@ def split(document: Any) -> Iterator[Any]:
 
 
 def group(span: Any) -> str | None:
-    paths = _TRACES if _is_span(span) else ("id",)
-    return next((text for path in paths if (text := get_text(walk_path(span, path)))), "")
+    keys = _find_keys(span)
+    return get_text(walk_path(span, keys.trace if keys else "id")) or ""
 
 
 def read(spans: Any) -> Conversation:
     items = spans if isinstance(spans, list) else [spans]
-    spans = [_read(item) for item in items if _is_span(item)]
-    if not spans:
+    pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
+    if not pairs:
         raise UnreadableTrace("no span in it")
-    records = [item for item in items if isinstance(item, dict) and not _is_span(item)]
+    records = [item for item in items if isinstance(item, dict) and not _find_keys(item)]
+    spans = [_read(*pair) for pair in pairs]
     has_speaker = any(span.role in ("agent", "model") for span in spans)
     spans += [_read_record(record, "other" if has_speaker else "agent") for record in records]
     chat = converse(spans)
@@ -79,22 +117,40 @@ def read(spans: Any) -> Conversation:
     return chat
 
 
-def _is_span(item: Any) -> bool:
-    return isinstance(item, dict) and any(item.keys() >= set(marks) for marks in _MARKS)
+def _find_keys(item: Any) -> ExportKeys | None:
+    if not isinstance(item, dict):
+        return None
+    exports = (keys for keys in _EXPORTS if all(mark in item for mark in keys.marks))
+    return next(exports, None)
 
 
-def _is_span_or_trace(item: Mapping[str, Any]) -> bool:
-    return _is_span(item) or item.get("object") == "trace"
-
-
-def _read(item: Mapping[str, Any]) -> SpanRecord:
-    fields = item.get("attributes")
-    if not isinstance(fields, dict):
-        names = [key for key in item if key.startswith(_PREFIX)]
-        fields = {name.removeprefix(_PREFIX): item[name] for name in names}
-    if "span_kind" in item:
-        fields = {**fields, "openinference.span.kind": item["span_kind"]}
-    return read_span(item, fields, by_title=True)
+def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
+    kind = (get_text(walk_path(item, keys.kind)) or "").lower()
+    title = get_text(item.get("name")) or get_text(walk_path(item, "span_data.name")) or ""
+    role: Role = "tool" if kind == "retriever" else ROLES.get(kind, "other")
+    if keys.kind == "op_name":
+        role = _find_weave_role(kind)
+        title = title or kind.rpartition("/")[2].partition(":")[0]
+    inputs, outputs = walk_path(item, keys.inputs), walk_path(item, keys.outputs)
+    outputs = outputs or get_dict(walk_path(item, "span_data.response")).get("output") or outputs
+    values: dict[str, Any] = {
+        "role": role,
+        "agent": title if role == "agent" else find_agent_name(item, title, role),
+        "model": get_text(walk_path(item, keys.model)),
+        "inputs": find_inputs(inputs, role),
+        "outputs": [read_tool_text(outputs)] if role == "tool" else find_texts(outputs),
+        "name": title,
+    }
+    if keys.inputs.startswith("attributes."):
+        values |= _read_phoenix(item, values)
+    return SpanRecord(
+        id=get_text(walk_path(item, keys.id)) or "",
+        parent=get_text(walk_path(item, keys.parent)),
+        begin=parse_time(walk_path(item, keys.begin)),
+        end=parse_time(walk_path(item, keys.end)),
+        error=get_text(walk_path(item, keys.error)) or None,
+        **values,
+    )
 
 
 def _read_record(record: Mapping[str, Any], role: Role) -> SpanRecord:
@@ -104,3 +160,25 @@ def _read_record(record: Mapping[str, Any], role: Role) -> SpanRecord:
     return SpanRecord(
         "the trace", None, role, "the trace", begin=begin, inputs=inputs, outputs=outputs
     )
+
+
+def _read_phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a span that the attributes of Phoenix set."""
+    nested = item.get("attributes")
+    fields = {key.removeprefix("attributes."): value for key, value in item.items()}
+    fields = dict(nested) if isinstance(nested, dict) else fields
+    if "span_kind" in item:
+        fields["openinference.span.kind"] = item["span_kind"]
+    read = read_fields(fields)
+    if "span_kind" not in item:
+        values["role"] = read["role"]
+    return {key: value for key, value in read.items() if value and key != "role"} | {
+        "name": read["name"] or values["name"]
+    }
+
+
+def _find_weave_role(kind: str) -> Role:
+    names = ("chat.completions", "messages.create", "responses.create", "completion", "generate")
+    if any(word in kind for word in names):
+        return "model"
+    return "tool" if "tool" in kind else "agent" if "agent" in kind else "other"

@@ -6,7 +6,7 @@ or nested. Without any, the span says its kind and what went in and out.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from annotator.traces.formats.spans import (
@@ -36,25 +36,14 @@ _ENDS = (
     *("end_time_unix_nano", "endTimeUnixNano", "end_time", "endTime"),
     *("end_timestamp", "ended_at", "end"),
 )
-PARENTS = (
-    *("parent_span_id", "parentSpanId", "parent_id", "parent_span"),
-    *("parent_run_id", "parentObservationId"),
-)
-_NAMES = ("span_name", "name", "span_data.name")
-_KINDS = ("run_type", "span_data.type", "type", "kind", "span_type", "span_kind")
-_SPAN_MODELS = ("model", "extra.metadata.ls_model_name", "inputs.model", "span_data.model")
-_SPAN_INPUTS = ("input", "inputs", "span_data.input")
-_SPAN_OUTPUTS = ("span_data.response.output", "output", "outputs", "span_data.output")
-_ERRORS = ("error", "error.message", "exception", "statusMessage")
-_WEAVE_MODELS = (
-    *("chat.completions", "messages.create", "responses.create", "completion", "generate"),
-)
-_ROLES: Mapping[str, Role] = {
+PARENTS = ("parent_span_id", "parentSpanId", "parent_id", "parent_span")
+_NAMES = ("span_name", "name")
+_KINDS = ("type", "kind", "span_type", "span_kind")
+ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("agent", "invoke_agent", "create_agent", "workflow"), "agent"),
     **dict.fromkeys(("llm", "chat", "text_completion", "generate_content", "model"), "model"),
     **dict.fromkeys(("completion", "generation", "chat_model", "response"), "model"),
     **dict.fromkeys(("tool", "execute_tool", "function", "function_call", "tool_call"), "tool"),
-    "retriever": "tool",
 }
 _OPERATIONS = (
     *("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"),
@@ -87,23 +76,13 @@ _AGENT = re.compile(r"(?i:(?:^|[\s_.:/-])agent(?:[\s_.:/-]|$))|[a-z0-9]Agent(?=[
 
 
 def read_span(
-    item: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    parent: str | None = None,
-    *,
-    by_title: bool = False,
+    item: Mapping[str, Any], fields: Mapping[str, Any], parent: str | None = None
 ) -> SpanRecord:
-    """Return the record of a span with these attributes; ``by_title``: its title may tell that it
-    is an agent.
-    """
-    span = _read_fields(fields)
-    title = _find_text(item, _NAMES) or get_first_text(fields, *_NAMES) or ""
-    if operation := get_text(item.get("op_name")):  # of Weave
-        title = title or operation.rpartition("/")[2].partition(":")[0]
+    """Return the record of a span with these attributes."""
+    span = read_fields(fields)
+    title = get_first_text(item, *_NAMES) or get_first_text(fields, *_NAMES) or ""
     if span["role"] == "other":
         span |= _read_plain(item, fields)
-    if by_title and span["role"] != "agent" and not span["agent"]:
-        span["agent"] = _find_agent_name(item, title, span["role"])
     if span["role"] == "agent" and not span["agent"]:
         span["agent"] = title.removesuffix(".run").removeprefix("invoke_agent ") or None
     times = {**item, **get_dict(item, "metrics")}
@@ -111,25 +90,23 @@ def read_span(
     if end is None and begin is not None:
         end = begin + _parse_duration(item.get("duration"))
     status = item.get("status")
-    inner = get_dict(status)
-    code = get_text(item.get("status_code", inner.get("code", inner.get("status_code", status))))
-    reason = get_text(item.get("status_message")) or get_first_text(inner, "message", "description")
-    has_failed = code is not None and (code.lower().endswith("error") or code == "2")
+    code = get_text(item.get("status_code", get_dict(status).get("code", status))) or ""
+    reason = get_text(item.get("status_message")) or get_text(get_dict(status).get("message"))
     return SpanRecord(
-        id=_find_text(item, ("context.span_id", *IDS)) or "",
+        id=get_first_text(item, *IDS) or get_text(walk_path(item, "context.span_id")) or "",
         parent=parent or get_first_text(item, *PARENTS),
         begin=begin,
         end=end,
-        error=reason if has_failed else _find_text(item, _ERRORS),
+        error=reason if code.lower().endswith("error") or code == "2" else None,
         **{**span, "name": span["name"] or title},
     )
 
 
-def _read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span."""
     tree = _nest(fields)
     kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "").strip('"')
-    role: Role = _ROLES.get(kind, "other")
+    role: Role = ROLES.get(kind, "other")
     inputs = _find_messages(tree, "gen_ai.system_instructions", "gen_ai.input.messages")
     inputs = inputs or _find_messages(tree, "llm.input_messages", "gen_ai.prompt")
     outputs = _find_messages(tree, "gen_ai.output.messages")
@@ -154,41 +131,23 @@ def _read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_plain(item: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the role, the inputs and the outputs of a span that has them beside its attributes."""
-    kind = (get_first_text(fields, *_KINDS) or _find_text(item, _KINDS) or "").lower()
-    role = _ROLES.get(kind, "other")
-    if operation := get_text(item.get("op_name")):
-        role = _find_weave_role(operation.lower())
-    inputs, outputs = (_find_value(item, paths) for paths in (_SPAN_INPUTS, _SPAN_OUTPUTS))
+    kind = get_first_text(fields, *_KINDS) or get_first_text(item, *_KINDS) or ""
+    role = ROLES.get(kind.lower(), "other")
+    inputs, outputs = (item.get(key) or item.get(f"{key}s") for key in ("input", "output"))
     if not (inputs or outputs):
-        return {"role": role} if role == "agent" else {}
+        return {}
     metadata = get_dict(parse_cell(item.get("metadata")))
     texts = [read_tool_text(outputs)] if role == "tool" else find_texts(outputs)
     return {
         "role": role,
         "inputs": find_inputs(inputs, role),
         "outputs": [text for text in texts if text not in (None, "")],
-        "model": get_first_text(metadata, "model") or _find_text(item, _SPAN_MODELS),
-        "agent": _find_agent_name(item, "", role),
+        "model": get_first_text(metadata, "model") or get_text(item.get("model")),
+        "agent": find_agent_name(item, "", role),
     }
 
 
-def _find_weave_role(operation: str) -> Role:
-    if any(word in operation for word in _WEAVE_MODELS):
-        return "model"
-    return "tool" if "tool" in operation else "agent" if "agent" in operation else "other"
-
-
-def _find_value(item: Mapping[str, Any], paths: Sequence[str]) -> Any:
-    """Return the first value that is not empty."""
-    return next((value for path in paths if (value := walk_path(item, path))), None)
-
-
-def _find_text(item: Mapping[str, Any], paths: Sequence[str]) -> str | None:
-    """Return the first text that is not empty."""
-    return next((text for path in paths if (text := get_text(walk_path(item, path)))), None)
-
-
-def _find_agent_name(item: Mapping[str, Any], title: str, role: str) -> str | None:
+def find_agent_name(item: Mapping[str, Any], title: str, role: str) -> str | None:
     """Return the name of the agent that a span is or names; None if it names none.
 
     Spans of LangSmith and Langfuse have no kind for agents. A name is in the metadata, in the node
