@@ -50,8 +50,45 @@ def render_methods(paragraphs: Sequence[str], format: str) -> str:
 
 
 def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
-    """Return a paragraph for each table of a run."""
-    return [" ".join(_write_sentences(run, table)) for table in tables]
+    """Return the paragraphs for the tables of a run; the groups of a rubric are in one."""
+    paragraphs = [_write_sentences(run, table) for table in tables]
+    if len(tables) == 1 or not tables[0].group:
+        return [" ".join(sentences) for sentences in paragraphs]
+    return [" ".join((*_describe_groups(run, tables), *_join_sentences(paragraphs, tables)))]
+
+
+def _describe_groups(run: Run, tables: Sequence[FrequencyTable]) -> Iterator[str]:
+    """Yield the number of all traces, and the groups with theirs."""
+    yield _describe_run(run, tables[0], sum(map(_count_traces, tables)))
+    name, _ = tables[0].group or ("", "")
+    source = "an attribute of the traces"
+    for condition in run.conditions:
+        if condition.name == name:
+            where = f"the attribute {condition.attribute}" if condition.attribute else "trace ids"
+            source = f"found in {where} by the pattern {condition.pattern}"
+            if condition.pattern is None:
+                source = "given for each trace in a table" if condition.file else "given by trace"
+    sizes = ", ".join(f"{_name_group(table)} (n = {_count_traces(table)})" for table in tables)
+    yield f"Groups are by {sanitize_line(name, 60)}, {sanitize_line(source, 200)}: {sizes}."
+
+
+def _join_sentences(
+    paragraphs: Sequence[Sequence[str]], tables: Sequence[FrequencyTable]
+) -> Iterator[str]:
+    """Yield the sentences that all groups share, then those of each with its name."""
+    shared = [text for text in paragraphs[0] if all(text in texts for texts in paragraphs)]
+    yield from shared
+    for table, sentences in zip(tables, paragraphs, strict=True):
+        if others := [text for text in sentences if text not in shared]:
+            yield f"{_name_group(table)}: {' '.join(others)}"
+
+
+def _count_traces(table: FrequencyTable) -> int:
+    return table.judged + table.undecided + table.failed + table.skipped
+
+
+def _name_group(table: FrequencyTable) -> str:
+    return sanitize_line(table.group[1] if table.group else "", 100)
 
 
 def _write_sentences(run: Run, table: FrequencyTable) -> list[str]:
@@ -76,16 +113,8 @@ def _write_sentences(run: Run, table: FrequencyTable) -> list[str]:
 
 def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
     manifest = run.manifest
-    total = table.judged + table.undecided + table.failed + table.skipped
-    traces = format_count(total, "trace")
-    if table.group:
-        name, value = table.group
-        traces += f" ({sanitize_line(name, 60)} = {sanitize_line(value, 100)})"
-    yield (
-        f"We annotated {traces} with {sanitize_line(manifest.tool or 'annotate', 60)}, by the"
-        f" rubric {sanitize_line(table.rubric, 80)}, version {table.version} (sha256"
-        f" {table.rubric_sha256[:12]})."
-    )
+    if not table.group:
+        yield _describe_run(run, table, _count_traces(table))
     settings = manifest.judge.model_dump()
     details = []
     for model in settings.get("models") or [settings]:  # of several that vote
@@ -121,6 +150,15 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         yield f"{_count_were(table.skipped)} skipped, as the rubric is for other traces."
     if left := _list_left(table):
         yield f"{left}; no share of the judge alone counts them."
+
+
+def _describe_run(run: Run, table: FrequencyTable, total: int) -> str:
+    return (
+        f"We annotated {format_count(total, 'trace')} with"
+        f" {sanitize_line(run.manifest.tool or 'annotate', 60)}, by the rubric"
+        f" {sanitize_line(table.rubric, 80)}, version {table.version} (sha256"
+        f" {table.rubric_sha256[:12]})."
+    )
 
 
 def _list_left(table: FrequencyTable) -> str:
@@ -194,6 +232,7 @@ def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterato
 
 
 def _describe_design(labels: "LabelsUsed") -> str:
+    """Return how the labelled traces were chosen."""
     if labels.strata_by is None:
         how = _DESIGNS[labels.design]
     elif labels.drawn == labels.sampled_from:
@@ -278,6 +317,7 @@ def _describe_estimator(correction: "Correction") -> str:
 
 
 def _write_agreement(agreement: RaterAgreement) -> str:
+    """Return the share of agreement and kappa, each with its interval."""
     observed, kappa = agreement.observed, agreement.kappa
     share = "-" if observed.value is None else format_number(100 * observed.value, 1)
     tasks, effect = (observed.inputs.get(n) for n in ("clusters", "weighting_design_effect"))

@@ -78,13 +78,17 @@ GROUPS = ((30, "m0"), (15, "m1"), (15, "m2"))
 
 def test_a_group_has_its_own_labels(methods, calibrate, run):
     calibrate(run, {name: code for name, code in CODES.items() if int(name[1:]) < 20})
-    texts, _ = methods(run, "--by", "model")
-    for text, labels, (n, name) in zip(texts, (10, 5, 5), GROUPS, strict=True):
-        assert text.startswith(f"We annotated {n} traces (model = {name}) with ")
-        assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in text
-        assert f"{labels} of the labelled traces are of this group." in text
-        assert f"would give {n} traces" in text
-        assert ("(labels of fewer than 6 t" in text) == (labels < 6)  # then no corrected shares
+    (text,), _ = methods(run, "--by", "model")
+    assert text.startswith("We annotated 60 traces with ")
+    groups = ", ".join(f"{name} (n = {n})" for n, name in GROUPS)
+    assert f"Groups are by model, an attribute of the traces: {groups}. The judge was" in text
+    assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in text
+    assert text.count("The judge was") == text.count("We annotated") == 1
+    for labels, (n, name) in zip((10, 5, 5), GROUPS, strict=True):
+        own = text.partition(f" {name}: {n} were judged (")[2].partition(". m")[0]
+        assert f"{labels} of the labelled traces are of this group." in own
+        assert f"would give {n} traces" in own
+        assert ("(labels of fewer than 6 t" in own) == (labels < 6)  # then no corrected shares
 
 
 @pytest.mark.parametrize("labelled", [4, 0])
