@@ -241,10 +241,14 @@ def _describe_votes(counts: TraceCounts) -> Iterator[str]:
             " the votes have (tie); these are not counted.",
             "halves",
         )
-    if n := counts.votes.failed + counts.votes.undecided:
+    if counts.votes.failed:
         yield Note(
-            f"{n} votes in judged traces failed or were undecided and were not counted.",
+            f"{counts.votes.failed} votes in judged traces failed and were not counted.",
             "failed-votes",
+        )
+    if n := counts.votes.undecided:
+        yield Note(
+            f"{n} votes in judged traces were undecided and were not counted.", "undecided-votes"
         )
 
 

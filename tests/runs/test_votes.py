@@ -477,7 +477,7 @@ def test_undecided_votes_of_judged_traces_are_told(tmp_path):
     ones[0] = replace(ones[0], votes=(*ones[0].votes, open_))
     ones[1] = replace(ones[1], votes=(open_,), status="undecided", primary=None, secondary=())
     [table] = count_frequencies(open_run(make_run(tmp_path / "run", SYMPTOMS, ones)))
-    told = "1 votes in judged traces failed or were undecided and were not counted."
+    told = "1 votes in judged traces were undecided and were not counted."
     assert told in table.notes
 
 
