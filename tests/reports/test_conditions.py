@@ -455,8 +455,7 @@ def test_corrected_differences_of_three_conditions_by_hand(
     beyond = sum(p < 0.05 for p in holm.values())
     done = annotate_cli("compare", *options)
     out = " ".join(done.out.split())
-    assert "Differences of corrected shares beyond chance (every two of" in out
-    assert f"): {beyond} of 9 tested;" in out
+    assert f"{beyond} of the 9 tested differences of corrected shares" in out
     # No number of the judge alone, and the way to them.
     assert "judged" not in out
     assert "The judge's own shares and p: --no-calibration." in out
@@ -559,7 +558,7 @@ def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, t
     )
     # The corrected ones are tested all the same, and no other sentence is above them.
     out = " ".join(annotate_cli("compare", run, *options, *ARM, "--by", "arm").out.split())
-    assert "Differences of corrected shares beyond chance (every two of the 3 values" in out
+    assert "of the 6 tested differences of corrected shares (every two of the 3 values" in out
     assert "a judge cannot find it" not in out
 
 

@@ -96,6 +96,7 @@ def _identify(compared: ConditionComparison) -> dict[str, Any]:
 
 
 def _describe(compared: ConditionComparison) -> dict[str, Any]:
+    """Return the fields of every record."""
     names = ("attribute", "kind", "confidence", "runs")
     judges = [f"{judge} {sha256}" for judge, sha256 in compared.judges]
     fields = {name: getattr(compared, name) for name in names}
@@ -156,6 +157,7 @@ def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
 
 
 def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line]]:
+    """Return the heading and the rows as text."""
     sides = _name_sides(compared, 60)
     gaps = [*(["difference"] if compared.two else ()), "p", "p (Holm)"]
     rows = []
@@ -283,6 +285,7 @@ def _name_columns(values: Sequence[str], room: int) -> list[str]:
 
 
 def _write_head(compared: ConditionComparison, names: Sequence[str]) -> str:
+    """Return rubric, judges, and each condition with its size."""
     judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
     sides = _name_sides(compared, 60)
     if names[0] == "1":
@@ -381,6 +384,7 @@ def summarize(compared: ConditionComparison) -> str:
 
 
 def _explain_untested(reasons: Sequence[str | None], side: str) -> str:
+    """Return why none of the tests has a p."""
     text = "; ".join(filter(None, dict.fromkeys(reasons)))
     text = text.replace("cluster", "task").replace("item", "trace")
     return (
@@ -408,10 +412,14 @@ def _summarize_pairs(
     limit = 1 - compared.confidence
     beyond = sum((pair.adjusted or 0.0) < limit for pair in tested)
     top = min(tested, key=lambda pair: (pair.test.p, -abs(pair.difference.value or 0.0)))
+    count = f"{beyond or 'None'} of the {len(tested)}"
+    if len(tested) == 1:
+        count = "The" if beyond else "Not even the"
+    verb = "is" if beyond < 2 else "are"
     names = " - ".join(sanitize_line(value, 40) for value in (top.first, top.second))
     return (
-        f"Differences{whose} beyond chance ({which}): {beyond} of {len(tested)} tested; the"
-        f" smallest p is that of {sanitize_line(top.code, 64)}, {names}:"
+        f"{count} tested {'difference' if len(tested) == 1 else 'differences'}{whose} ({which})"
+        f" {verb} beyond chance; the smallest p is that of {sanitize_line(top.code, 64)}, {names}:"
         f" {_write_points(top.difference, compared)}, p {_format_relation(top.adjusted)} (Holm over"
         f" {format_count(len(tested), 'test')})."
     )

@@ -76,6 +76,7 @@ def sort_by_share(table: FrequencyTable) -> FrequencyTable:
 
 
 def _find_size(row: Row) -> tuple[float, int]:
+    """Return what a row is sorted by: its share, corrected if it can be, and then its count."""
     value = find_share(row)
     if value is None and row.bounds and not row.labels:
         value = row.bounds[0]
@@ -319,7 +320,7 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
 def describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
     """Return a row as JSON has it: counts, shares with their intervals, and bounds."""
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
-    description: dict[str, object] = {
+    description = {
         **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.n},
         "percent": format_percent(row.share),
         "interval_percent": format_limits(row.share),
@@ -327,18 +328,24 @@ def describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
         "bounds_percent": format_bounds(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
     }
-    if labels := row.labels:
-        description |= {
+    labels = row.labels
+    return (
+        description
+        if not labels
+        else {
+            **description,
             "corrected": labels.corrected.as_dict(),
             "corrected_percent": format_percent(labels.corrected),
             "corrected_interval_percent": format_limits(labels.corrected),
             "precision": labels.precision.as_dict(),
             "recall": labels.recall.as_dict(),
-            "labels_flagged": labels.flagged,
-            "labels_missed": labels.missed,
-            "mark": labels.mark,
+            **{
+                "labels_flagged": labels.flagged,
+                "labels_missed": labels.missed,
+                "mark": labels.mark,
+            },
         }
-    return description
+    )
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:
