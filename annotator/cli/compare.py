@@ -106,4 +106,9 @@ def command(
             say_again("--pairs")
         else:
             names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
-            say_next("view", *names, *(word for group in groups for word in ("--group", group)))
+            repeated = [("--group", groups), ("--calibration", files)]
+            names += [
+                str(word) for flag, values in repeated for one in values for word in (flag, one)
+            ]
+            names += [] if request.cluster is None else ["--cluster", request.cluster]
+            say_next("view", *names)

@@ -37,6 +37,10 @@ def command(
     """
     if plot == "confusion" and options["by"]:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
+    if plot == "co-occurrence" and any(
+        options[name] for name in ("by", "calibration_files", "cluster")
+    ):
+        raise click.UsageError("--plot co-occurrence takes no --by, --calibration or --cluster")
     api.check_figure(out)
     request = open_request(
         runs, groups, no_calibration, corrected=plot != "co-occurrence", **options

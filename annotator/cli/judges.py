@@ -246,7 +246,7 @@ def describe_command(context: click.Context, without: Collection[str] = ()) -> s
             continue
         value = context.params[name]
         if not isinstance(parameter, click.Option):
-            arguments += map(str, value)
+            arguments += map(str, value if isinstance(value, tuple) else (value,))
         elif isinstance(value, bool):
             arguments += (parameter.opts if value else parameter.secondary_opts)[:1]
         else:

@@ -439,7 +439,7 @@ def test_the_same_source_makes_the_same_bytes(three, run, file):
         ("figure --out x.svg --plot confusion", "--calibration FILE"),
         ("figure --out x.svg --plot pie", "'pie'"),
         ("figure --out x.svg --plot confusion --by model", "leave --by out"),
-        ("figure --out x.svg --plot co-occurrence --by model", "takes no by and no calibration"),
+        ("figure --out x.svg --plot co-occurrence --by model", "takes no --by"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(annotate_cli, tmp_path, run, arguments, message):

@@ -135,6 +135,8 @@ def test_changes_since_another_run(annotate_cli, tmp_path, begin):
     assert "alpha risen: 2/40 before, 20/40 now; +45.0 [" in words
     assert "delta" not in words.split("own shares")[1].split("alpha t00")[0]
     assert "different judges" not in words
+    following = annotate_cli("triage", "now", "--since", "old").err
+    assert "next: annotate triage now --since old --format md    a ticket" in following
     ticket = annotate_cli("triage", "now", "--since", "old", "--format", "md").raw
     assert ", change: new\n" in ticket
     assert "**delta**: traces: 1/40, %: 2.5, 95 % interval: [0.4, 12.9]\n" in ticket
