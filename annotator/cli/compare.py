@@ -108,7 +108,7 @@ def command(
             names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
             repeated = [("--group", groups), ("--calibration", files)]
             names += [
-                str(word) for flag, values in repeated for one in values for word in (flag, one)
+                str(word) for flag, values in repeated for value in values for word in (flag, value)
             ]
             names += [] if request.cluster is None else ["--cluster", request.cluster]
             say_next("view", *names)

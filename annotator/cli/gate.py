@@ -9,6 +9,7 @@ import click
 from annotator import api
 from annotator.cli.options import (
     PATH,
+    Number,
     add_option,
     calibration_option,
     cluster_option,
@@ -30,7 +31,7 @@ from annotator.cli.tables import open_request, say_corrected
 @add_option(
     "--tolerance POINTS",
     "The largest rise of a share that passes, in percentage points.",
-    click.FloatRange(0, 100, max_open=True),
+    Number(0, 100, max_open=True),
     default=5,
 )
 @add_option(

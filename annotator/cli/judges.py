@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from annotator import api
 from annotator.base.errors import SettingsError
 from annotator.base.text import escape_controls, hide_url_secrets
-from annotator.cli.options import PluginChoice, add_option, add_options
+from annotator.cli.options import Number, PluginChoice, add_option, add_options
 from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
@@ -51,7 +51,7 @@ _SETTINGS = (
     add_option(
         "--temperature T",
         "The temperature.  [default: 0 for servers on this machine, else the server's]",
-        click.FloatRange(0, 2),
+        Number(0, 2),
     ),
     add_option(
         "--context N",
@@ -61,9 +61,9 @@ _SETTINGS = (
     add_option(
         "--price-in USD",
         "Dollars per million input tokens.  [default: as listed, else unknown]",
-        click.FloatRange(0),
+        Number(0),
     ),
-    add_option("--price-out USD", "Dollars per million output tokens.", click.FloatRange(0)),
+    add_option("--price-out USD", "Dollars per million output tokens.", Number(0)),
 )
 
 # Options of the run for judges with models.
@@ -95,7 +95,7 @@ _SESSION = (
         "--max-cost USD",
         "Stop before a call that may bring the run above this (exit code 3). Calls in flight"
         " may still exceed it.",
-        click.FloatRange(0),
+        Number(0),
     ),
     add_option(
         "--cache/--no-cache",

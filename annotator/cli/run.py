@@ -22,6 +22,7 @@ from annotator.cli.judges import add_judge_options, choose_judge, describe_comma
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
+    Number,
     PluginChoice,
     add_option,
     add_reader_options,
@@ -84,7 +85,7 @@ _PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they 
 @add_option(
     "--least-read SHARE",
     "A trace is undecided if the judge read a smaller share of it.",
-    click.FloatRange(0, 1),
+    Number(0, 1),
     default=0.9,
 )
 @add_option(
