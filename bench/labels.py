@@ -17,8 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from annotator.cooperbench.rules import REVISION
-from annotator.judges.rules import RulesJudge
+from annotator.cooperbench.rules import REVISION, decide
 from annotator.rubrics import NONE, load_rubric
 from annotator.traces import Trace, read_traces
 from validation import compute_cohen_kappa, compute_wilson_interval, count_pairs
@@ -79,13 +78,13 @@ def score(
     name: str, gold: Answers, annotators: Mapping[str, Answers], traces: Mapping[str, Trace]
 ) -> list[str]:
     """Return the tables of one rubric, by lines."""
-    rubric, judge = load_rubric(name), RulesJudge()
+    rubric = load_rubric(name)
     keys = [key for key in gold if not rubric.excludes(traces[key])]
     rules: dict[str, str | None] = {}
     found: Counter[tuple[str, bool]] = Counter()
     there: Counter[str] = Counter()
     for key in keys:
-        verdict = judge.decide(traces[key], rubric)
+        verdict = decide(traces[key], rubric)
         rules[key] = verdict.primary or (None if verdict.undecided else NONE)
         found[rules[key] or "", rules[key] == gold[key]] += 1
         there[gold[key] or ""] += 1

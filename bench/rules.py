@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from annotator.judges.rules import RulesJudge
+from annotator.cooperbench import rules
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Trace, read_traces
 
@@ -29,7 +29,6 @@ def best(work: Callable[[], object]) -> float:
 
 def main(source: str) -> None:
     """Print for each rubric the runs a second, and how many times the reading that is."""
-    judge = RulesJudge()
 
     def read() -> Iterator[Trace]:
         for one in read_traces([source]):
@@ -42,7 +41,7 @@ def main(source: str) -> None:
     def decide(rubric: Rubric) -> None:
         for one in read():
             if not rubric.excludes(one):
-                judge.decide(one, rubric)
+                rules.decide(one, rubric)
 
     runs, reading = count(), best(count)
     print(f"{runs} runs of several agents; reading alone {runs / reading:.0f} a second")
