@@ -652,6 +652,8 @@ def test_curves_areas_and_retention(graded):
     assert found.pooled.retention.value == pytest.approx(0.3 / 0.475)
     assert found.pooled.gap.value == pytest.approx(0.175)
     assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
+    empty = "0.1-0.2, 0.2-0.3, 0.3-0.4, 0.4-0.5, 0.6-0.7, 0.7-0.8, 0.8-0.9."
+    assert any(note.endswith(f"straight across: {empty}") for note in stats(graded).notes)
     assert any("rests on the solo runs of one model" in note for note in stats(graded).notes)
 
 

@@ -164,6 +164,7 @@ _NOTES = {
     "partial": "The difficulty of {} rests on some of the models only.",
     "unequal": "Curves count runs, as the paper does; here pairs have different numbers of runs,"
     " and those with more weigh more.",
+    "empty-buckets": "Empty buckets are left out, the line goes straight across: {}.",
 }
 
 
@@ -222,3 +223,7 @@ def _list_curve_notes(group: Group, curves: Difficulty) -> Iterator[Note]:
     yield from _count(("partial", curves.partial, "pair"))
     if curves.unequal:
         yield _write("unequal")
+    filled = {round(difficulty.BUCKETS * bucket.low) for bucket in buckets}
+    empty = [n for n in range(difficulty.BUCKETS) if n not in filled]
+    if empty and buckets:
+        yield _write("empty-buckets", ", ".join(f"{n / 10:.1f}-{(n + 1) / 10:.1f}" for n in empty))
