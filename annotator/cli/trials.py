@@ -67,8 +67,15 @@ class TrialOptions:
 
     def execute(self, plan: TrialPlan, notice: Callable[[str], None]) -> Any:
         """Return the result of a plan, as :func:`execute_or_forecast`."""
-        names = ("concurrency", "dry_run", "resume", "verbose", "as_json")
-        return execute_or_forecast(plan, notice, **{name: getattr(self, name) for name in names})
+        return execute_or_forecast(
+            plan,
+            notice,
+            self.concurrency,
+            dry_run=self.dry_run,
+            resume=self.resume,
+            verbose=self.verbose,
+            as_json=self.as_json,
+        )
 
     def put(self, tables: "Sequence[Table]") -> None:
         """Print the tables of a result; as JSON the first one's document, which has all of it."""

@@ -17,7 +17,7 @@ from annotator.base.text import describe_validation, replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
-ANSWERED = STATUSES[:3]
+ANSWERED: tuple[Status, ...] = ("labelled", "none", "undecided")
 """The statuses of a trace with an answer of the judge."""
 AUTHORS_UNKNOWN = "authors unknown: see annotate traces"
 ALL_REJECTED = "all findings were rejected"

@@ -14,7 +14,7 @@ from annotator.base.files import explain_errors, replace_folder, write_file
 from annotator.base.remote import localize, name_place, refuse_url
 from annotator.base.text import sanitize_line
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, find_annotations, read_placed
+from annotator.rubrics.annotations import STATUSES, Annotation, find_annotations, read_placed
 from annotator.runs.conditions import Condition, join_conditions
 from annotator.runs.dataset import COLUMNS, build_dataset, make_rows
 from annotator.runs.manifest import Manifest, read_manifest
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
 
 IN_MEMORY = "the run in memory"
-_STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
 _QUOTE = ("quote", "source", "start", "end", "match")
 
 
@@ -69,7 +68,7 @@ class Run:
 
     def _count_statuses(self) -> list[tuple[str, float]]:
         totals = self.manifest.totals
-        return [(status, count) for status in _STATUSES if (count := totals.get(status))]
+        return [(status, count) for status in STATUSES if (count := totals.get(status))]
 
     @property
     def id(self) -> str:

@@ -15,6 +15,7 @@ from annotator.reports.tables.frequency import (
     tabulate,
 )
 from annotator.rubrics import read_definitions
+from annotator.rubrics.annotations import STATUSES
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 from annotator.web.comparison import serialize_comparisons
@@ -59,7 +60,7 @@ def serialize_overview(pages: "PageRequest", index: Index) -> dict[str, Any]:
 
 
 def _serialize_run(name: str, manifest: Manifest) -> dict[str, Any]:
-    statuses = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
+    statuses = ("annotations", *STATUSES)
     totals = {key: manifest.totals[key] for key in statuses if key in manifest.totals}
     facts = {
         "Run": manifest.id,

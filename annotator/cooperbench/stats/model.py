@@ -32,7 +32,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class NamedShare:
-    """A share, and what it is a share of (``of``)."""
+    """A share; ``of`` names the messages or runs that it counts."""
 
     of: str
     share: Estimate
