@@ -61,6 +61,7 @@ class WrittenCode:
 
     id: str
     name: str
+    group: str
     definition: str
     evidence: str
     near_misses: str
@@ -72,7 +73,7 @@ class WrittenCode:
         """Return the code of a codebook, with the ids of its findings."""
         texts = (self.id, self.name, self.definition, self.evidence, self.near_misses)
         example = Example(quotes=self.quotes, why=self.why)
-        return InducedCode(*texts, example, tuple(findings))
+        return InducedCode(*texts, example, tuple(findings), group=self.group)
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def read_codes(text: str, prompt: CodingPrompt) -> WrittenCodes:
         elif merged[code_id] != 1:
             wrong.append(f"{code_id} is in merged or dropped {merged[code_id]} times, not once")
     for code in codes:
-        for name in ("definition", "evidence", "near_misses", "why"):
+        for name in ("group", "definition", "evidence", "near_misses", "why"):
             wrong += _check_copies(f"{code['id']}.{name}", code[name], prompt.texts)
         for quote in code["quotes"]:
             wrong += _check_copies(f"{code['id']}.quotes", quote, prompt.texts)

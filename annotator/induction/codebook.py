@@ -48,6 +48,7 @@ class InducedCode:
     findings: tuple[str, ...] = ()
     accepted: bool = False
     in_passed: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class CodeDecision:
     definition: str | None = None
     evidence: str | None = None
     not_: str | None = None
+    group: str | None = None
     why: str = ""
     by: str = ""
     time: str = ""
@@ -225,6 +227,7 @@ def _make_code(code: InducedCode) -> Code:
         "name": code.name,
         "definition": code.definition,
         "evidence": code.evidence,
+        **({"group": code.group} if code.group else {}),
         **({"not": code.not_} if code.not_ else {}),
         **({"example": code.example} if code.example else {}),
     }
@@ -248,7 +251,7 @@ quotes show. A run without a failure has none.
 
 def _edit(code: InducedCode, decision: CodeDecision) -> InducedCode:
     """Return the code with the texts that a decision gives."""
-    names = ("id", "name", "definition", "evidence", "not_")
+    names = ("id", "name", "group", "definition", "evidence", "not_")
     texts = {name: getattr(decision, name) for name in names}
     return replace(code, **{name: text.strip() for name, text in texts.items() if text is not None})
 

@@ -1,6 +1,6 @@
 """The result of an induction: codes, findings and batches."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from annotator.induction.codebook import (
     read_decisions,
 )
 from annotator.induction.passed import CodeShares, compare_passed
-from annotator.rubrics import Rubric
+from annotator.rubrics import Rubric, group_codes, name_group
 from annotator.rubrics.annotations import Usage
 from annotator.runs.manifest import INDUCTION, is_induction
 from validation import Estimate, estimate_unseen
@@ -129,7 +129,22 @@ class Induction:
     @cached_property
     def shares(self) -> tuple[CodeShares, ...]:
         """The shares of the codes, the largest among failed runs first."""
-        shares = compare_passed(self.book, self.codes)
+        return self._share(self.codes)
+
+    @cached_property
+    def group_shares(self) -> tuple[CodeShares, ...]:
+        """The shares of the groups, each as a code that has all findings of its codes; the largest
+        first. Empty for fewer than two groups, or groups of one code each.
+        """
+        codes = self.rubric.codes if self.codes else ()
+        groups = []
+        for name, ids in group_codes(codes).items():
+            findings = tuple(x for code in self.codes if code.id in ids for x in code.findings)
+            groups.append(InducedCode(name_group(name), name, "", "", findings=findings))
+        return self._share(groups)
+
+    def _share(self, codes: Sequence[InducedCode]) -> tuple[CodeShares, ...]:
+        shares = compare_passed(self.book, codes)
         return tuple(sorted(shares, key=lambda each: -each.failed.k))
 
     def to_pandas(self) -> "DataFrame":

@@ -1,6 +1,6 @@
 """An induction on one screen: the codes, and how many failed and passed runs have each."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,22 +23,36 @@ _EXAMPLES = 3
 
 def tabulate_induction(induction: Induction) -> Table:
     """Return the codes as a table of 80 columns, with two notes in its brief form."""
-    shares = induction.shares
+    rows = [*_list_rows(induction)]
+    groups = {each.code.name for each in induction.group_shares}
     record = induction.record
     cost = record.usage.cost_usd
     spent = "cost unknown" if cost is None else f"${cost:.2f}"
-    has_passed = any(each.passed.n for each in shares)
+    has_passed = any(each.passed.n for each in rows)
     header = ("code", "runs", "share", "95 % interval", *(("passed",) if has_passed else ()))
     table = Table(
         title=wrap_lines(" ".join(_summarize(induction))),
-        header=header if shares else (),
-        rows=[_write_row(each, has_passed=has_passed) for each in shares],
-        bars=[find_bar(each.failed) for each in shares],
+        header=header if rows else (),
+        rows=[_write_row(each, groups, has_passed=has_passed) for each in rows],
+        bars=[find_bar(each.failed) for each in rows],
         notes=[*_list_notes(induction)],
         lines=[*_show_examples(induction), f"{record.usage.calls:,} calls, {spent}."],
-        records=[_describe_code(each) for each in shares],
+        records=[
+            _describe_shares(each) if each in induction.group_shares else _describe_code(each)
+            for each in rows
+        ],
     )
     return replace(table, brief=replace(table, notes=select_notes(table.notes)))
+
+
+def _list_rows(induction: Induction) -> Iterator[CodeShares]:
+    """Yield each group, its codes after it, and then the codes without a group."""
+    groups = induction.group_shares
+    for group in groups:
+        yield group
+        yield from (each for each in induction.shares if each.code.group == group.code.name)
+    named = {group.code.name for group in groups}
+    yield from (each for each in induction.shares if each.code.group not in named)
 
 
 def describe_induction(induction: Induction) -> dict[str, Any]:
@@ -50,29 +64,39 @@ def describe_induction(induction: Induction) -> dict[str, Any]:
         "uncoded": len(induction.book.uncoded),
         "unseen": induction.unseen.as_dict(),
         "codes": [_describe_code(each) for each in induction.shares],
+        "groups": [_describe_shares(each) for each in induction.group_shares],
     }
 
 
 def _describe_code(shares: CodeShares) -> dict[str, Any]:
+    code = shares.code
+    return _describe_shares(shares) | {
+        "group": code.group or None,
+        "definition": code.definition,
+        "also_in_passed": code.in_passed,
+        "accepted": code.accepted,
+    }
+
+
+def _describe_shares(shares: CodeShares) -> dict[str, Any]:
+    """Return the shares of a code or of a group."""
     difference = shares.difference
     return {
         "code": shares.code.id,
         "name": shares.code.name,
-        "definition": shares.code.definition,
         "findings": len(shares.code.findings),
         "failed": shares.failed.as_dict(),
         "passed": shares.passed.as_dict(),
         "difference": difference.as_dict() if difference else None,
-        "also_in_passed": shares.code.in_passed,
-        "accepted": shares.code.accepted,
     }
 
 
-def _write_row(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
+def _write_row(shares: CodeShares, groups: Collection[str], *, has_passed: bool) -> tuple[str, ...]:
     failed, passed = shares.failed, shares.passed
     mark = " *" if shares.code.in_passed else ""
+    indent = "  " if shares.code.group in groups else ""
     return (
-        cut_middle(sanitize_line(shares.code.id, 60), 30) + mark,
+        indent + cut_middle(sanitize_line(shares.code.id, 70), 32 - len(indent)) + mark,
         f"{failed.k}/{failed.n}",
         format_percent(failed),
         format_limits(failed),

@@ -350,6 +350,7 @@ def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[
         quote = _build_text_type(300, "an invented quote")
         quotes: Any = Annotated[list[quote], Field(max_length=4)]  # type: ignore[valid-type]
         texts |= {
+            "group": _build_text_type(60, "two to six words, the same in all codes of the group"),
             "evidence": _build_text_type(400, "what the quotes must show"),
             "near_misses": _build_text_type(600, "what is another code, or none, and why"),
             "quotes": quotes,
@@ -358,7 +359,7 @@ def _build_coding_model(considered: AnswerKind, codes: tuple[str, ...]) -> type[
         }
         code = _create_model("FinalCode", **texts)
         dropped = _create_model("Dropped", id=str, because=_build_text_type(200, "one short line"))
-        answer["codes"] = Annotated[list[code], Field(min_length=1, max_length=20)]  # type: ignore[valid-type]
+        answer["codes"] = Annotated[list[code], Field(min_length=1, max_length=40)]  # type: ignore[valid-type]
         answer["dropped"] = Annotated[list[dropped], Field(max_length=100)]  # type: ignore[valid-type]
     else:
         options: Any = str if considered == "grouping" else Literal[(*codes, NONE)]
