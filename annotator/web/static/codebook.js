@@ -30,6 +30,7 @@
 
   const find = (id) => book.codes.find((one) => one.id === id);
   const idsOf = (id) => find(id)?.findings ?? book.uncoded;
+  const idsIn = (group) => book.codes.filter((one) => one.group === group).flatMap((one) => one.findings);
   const tracesOf = (ids) => [...new Set(ids.map((id) => findings.get(id).trace_id))];
   const inOrder = () => book.codes.map((one) => [one, tracesOf(one.findings).length]).sort((one, other) => other[1] - one[1]).map(([one]) => one);
   const matching = (ids) => ids.filter((id) => findings.get(id).words.includes(words));
@@ -61,7 +62,10 @@
   function drawCodes() {
     const link = (id, ...content) => h(`li${id === now ? ".read" : ""}`, h("a.pick", { href: `#/${encodeURIComponent(id)}`, "aria-current": id === now && "true" }, content));
     const shown = inOrder().filter(matches);
-    $("#codes").replaceChildren(...shown.map((one) => link(one.id, name(one.name, 120), one.accepted ? h("span.role", "✓ accepted") : one.in_passed && h("span.role", "also in passed runs"), h("span.legend", tally(one.findings)))),
+    const code = (one) => link(one.id, name(one.name, 120), one.accepted ? h("span.role", "✓ accepted") : one.in_passed && h("span.role", "also in passed runs"), h("span.legend", tally(one.findings)));
+    const tracesIn = (group) => tracesOf(idsIn(group)).length;
+    const groups = [...Map.groupBy(shown, (one) => one.group)].sort(([one], [other]) => !one - !other || tracesIn(other) - tracesIn(one));
+    $("#codes").replaceChildren(...groups.flatMap(([group, codes]) => [...(group ? [h("li.group", h("strong", name(group, 80)), h("span.legend", tally(idsIn(group))))] : []), ...codes.map(code)]),
       link("", `without a code (${book.uncoded.length})`), ...(shown.length ? [] : [h("li.none", words ? "No code matches the filter." : "No code is left.")]));
   }
 
@@ -69,7 +73,7 @@
     const one = find(now);
     const act = (key, label) => h("button", { type: "button", "data-key": key, click: () => commands[key]() }, h("kbd", key), label);
     $("#head").replaceChildren(h("h2", { tabindex: -1 }, one ? name(one.name, 200) : "Findings without a code"),
-      h("p.legend", one && [h("code", one.id), one.accepted ? " · accepted · " : one.in_passed ? " · not in the rubric until it is accepted: passed runs have it, too · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? annotator.clauses(one) : []),
+      h("p.legend", one && [one.group && `${name(one.group, 80)} · `, h("code", one.id), one.accepted ? " · accepted · " : one.in_passed ? " · not in the rubric until it is accepted: passed runs have it, too · " : " · "], `${count(idsOf(now).length, "finding")} in ${tally(idsOf(now))}`), ...(one ? annotator.clauses(one) : []),
       h("div.actions", one && [!one.accepted && act("a", "Accept"), act("e", "Edit"), act("m", "Merge into …"), act("d", "Drop")], act("s", "Split off checked"), act("v", "Move checked")));
   }
 
@@ -174,7 +178,7 @@
     return h("label", label, input);
   }
 
-  const TEXTS = [["id", "Id"], ["name", "Name"], ["definition", "Definition", 3], ["evidence", "Evidence: what the quotes must show", 3], ["not_", "Not: near misses", 2]];
+  const TEXTS = [["id", "Id"], ["name", "Name"], ["group", "Group: what goes wrong"], ["definition", "Definition", 3], ["evidence", "Evidence: what the quotes must show", 3], ["not_", "Not: near misses", 2]];
   const texts = (one) => TEXTS.map(([key, label, rows]) => field(label, key, one[key], rows));
 
   const choose = (label, but, change, ...first) => h("label", label, h("select", { name: "code", change }, first, inOrder().filter((one) => one.id !== but).map((one) => h("option", { value: one.id }, `${name(one.name, 100)} (${one.id})`))));
