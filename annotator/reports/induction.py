@@ -114,15 +114,17 @@ def _summarize(induction: Induction) -> Iterator[str]:
     if not codes:
         yield "and no code."
         return
+    groups = induction.group_shares
+    in_groups = f" of {len(groups)} groups" if groups else ""
     if induction.decisions:
         number = format_count(len(induction.decisions), "decision")
-        yield f"in {format_count(len(codes), 'code')}, after {number} by people."
+        yield f"in {format_count(len(codes), 'code')}{in_groups}, after {number} by people."
     else:
         last = record.batches[-1]
-        new = f"{last.codes} of them" if last.codes else "no new one"
-        yield f"in {format_count(len(codes), 'code')};"
+        new = format_count(last.codes, "new code") if last.codes else "no new one"
+        yield f"in {format_count(len(codes), 'code')}{in_groups};"
         yield f"the last batch of {last.traces} brought {new}."
-    first = induction.shares[0]
+    first = (groups or induction.shares)[0]
     if first.failed.k and first.failed.value is not None:
         yield (
             f"Most common: {sanitize_line(first.code.id, 60)}, {format_percent(first.failed)} % of"

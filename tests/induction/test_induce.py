@@ -1,6 +1,7 @@
 """`annotate induce`: runs with planted failures, and a model that names them, over HTTP."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ NAMES = {
     "hasty": "called the work done without a check",
     "vague": "left the shared interface open",
 }
+GROUPS = {"secret": "agents not told", "hasty": "work not checked", "vague": "agents not told"}
 SENTENCE = "This one is {} to all of the others."
 EXAMPLE = {"quotes": ["Nobody heard of it."], "why": "It was not told to anybody."}
 
@@ -45,7 +47,12 @@ class Reader(Coder):
         texts = {"evidence": "The letter.", "near_misses": "", **EXAMPLE}
         super().__init__(
             {
-                mark: {"name": name, "definition": f"An agent {name}.", **texts}
+                mark: {
+                    "name": name,
+                    "group": GROUPS[mark],
+                    "definition": f"An agent {name}.",
+                    **texts,
+                }
                 for mark, name in NAMES.items()
             }
         )
@@ -94,14 +101,17 @@ def test_planted_failures_become_codes(annotate_cli, tmp_path: Path) -> None:
     with Server(Reader()) as server:
         done = induce(annotate_cli, server)
     assert done.code == 0, done.err
-    assert done.out.startswith("40 traces (30 failed, 10 passed): 25 findings in 3 codes;")
-    rows = {line.split()[0]: line.split() for line in done.raw.splitlines() if "/30" in line}
-    assert {name: (row[1], row[-2]) for name, row in rows.items() if name != "vague"} == {
-        "secret": ("12/30", "0/10"),
-        "hasty": ("4/30", "0/10"),
-    }
-    assert "6/30" in rows["vague"]
-    assert "3/10" in rows["vague"]
+    assert done.out.startswith(
+        "40 traces (30 failed, 10 passed): 25 findings in 3 codes of 2 groups;"
+    )
+    pattern = re.compile(r"^( *\S.*?) +(\d+/30) .*\] +(\d+/10)", re.MULTILINE)
+    assert pattern.findall(done.raw) == [  # a group has the runs of its codes: two are in both
+        ("agents not told (group)", "16/30", "3/10"),
+        ("  secret", "12/30", "0/10"),
+        ("  vague *", "6/30", "3/10"),
+        ("work not checked (group)", "4/30", "0/10"),
+        ("  hasty", "4/30", "0/10"),
+    ]
     assert "also in passed runs, not clearly less often: vague." in done.out
     assert [code.id for code in annotator.load_rubric("out/rubric.yaml").codes] == [
         "secret",
@@ -166,6 +176,11 @@ WRONG = {
         "write",
         lambda x: x["codes"][0].update(quotes=["This one is secret to all of the others"]),
         '"this one is secret to all" stands in a run',
+    ),
+    "group of a run": (
+        "write",
+        lambda x: x["codes"][0].update(group="This one is secret to all of the others"),
+        'secret.group: "this one is secret to all" stands in a run',
     ),
     "equal texts": (
         "write",
@@ -304,7 +319,9 @@ def test_requests_and_answers_in_files(annotate_cli, tmp_path: Path) -> None:
                     file.write(json.dumps(answer) + "\n")
             more = ("--resume", "--batch-results", f"{n}.results.jsonl")
         assert stages == [20, 1, 20, 1, 1, 1]
-        assert done.out.startswith("40 traces (30 failed, 10 passed): 25 findings in 3 codes;")
+        assert done.out.startswith(
+            "40 traces (30 failed, 10 passed): 25 findings in 3 codes of 2 groups;"
+        )
 
 
 def test_a_dry_run_calls_and_writes_nothing(annotate_cli, tmp_path: Path) -> None:

@@ -88,7 +88,10 @@ def list_rubric(folder):
         ({"action": "accept", "codes": ["one"]}, ("one", "two", "rest")),
         ({"action": "merge", "codes": ["two", "one"]}, ("two", "rest")),
         ({"action": "drop", "codes": ["two"]}, ("one", "rest")),
-        ({"action": "rename", "codes": ["two"], "id": "2", "not_": ""}, ("one", "2", "rest")),
+        (
+            {"action": "rename", "codes": ["two"], "id": "2", "not_": "", "group": "g"},
+            ("one", "2", "rest"),
+        ),
         (
             {"action": "split", "codes": ["two"], "findings": [1]} | TEXTS,
             ("one", "two", "rest", "new"),
@@ -112,6 +115,9 @@ def test_a_decision_is_logged_and_undone(folder, serve, body, rubric):
     assert line.pop("time")
     assert line == {name: value for name, value in body.items() if value != []} | {"by": "ann"}
     assert list_rubric(folder) == tuple(findings_of(answer)) == rubric
+    groups = [code.group or "" for code in load_rubric(str(folder / "rubric.yaml")).codes]
+    assert groups == [code["group"] for code in answer["codes"]]
+    assert set(groups) == {"", body.get("group", "")}
     assert answer.items() <= ask(address, "codebook")[1].items()
     assert [code.findings for code in open_codebook(folder).codes] == [
         tuple(names) for names in findings_of(answer).values()
