@@ -93,10 +93,15 @@ def _describe_shares(shares: CodeShares) -> dict[str, Any]:
 
 def _write_row(shares: CodeShares, groups: Collection[str], *, has_passed: bool) -> tuple[str, ...]:
     failed, passed = shares.failed, shares.passed
-    mark = " *" if shares.code.in_passed else ""
-    indent = "  " if shares.code.group in groups else ""
+    code = shares.code
+    if code.name in groups:
+        label = sanitize_line(code.name, 32)
+    else:
+        indent = "  " if code.group in groups else ""
+        mark = " *" if code.in_passed else ""
+        label = indent + cut_middle(sanitize_line(code.id, 60), 30) + mark
     return (
-        indent + cut_middle(sanitize_line(shares.code.id, 70), 32 - len(indent)) + mark,
+        label,
         f"{failed.k}/{failed.n}",
         format_percent(failed),
         format_limits(failed),

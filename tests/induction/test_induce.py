@@ -106,10 +106,10 @@ def test_planted_failures_become_codes(annotate_cli, tmp_path: Path) -> None:
     )
     pattern = re.compile(r"^( *\S.*?) +(\d+/30) .*\] +(\d+/10)", re.MULTILINE)
     assert pattern.findall(done.raw) == [  # a group has the runs of its codes: two are in both
-        ("agents not told (group)", "16/30", "3/10"),
+        ("agents not told", "16/30", "3/10"),
         ("  secret", "12/30", "0/10"),
         ("  vague *", "6/30", "3/10"),
-        ("work not checked (group)", "4/30", "0/10"),
+        ("work not checked", "4/30", "0/10"),
         ("  hasty", "4/30", "0/10"),
     ]
     assert "also in passed runs, not clearly less often: vague." in done.out
