@@ -190,7 +190,7 @@ def _assign(codes: list[str]) -> list[dict[str, Any]]:
 
 class StandInCoder(Coder):
     """A model for docs/howto/find-new-codes.md: it names what ann labelled, but nothing vague in a
-    run that passed.
+    run that passed. A vague message about the same place has a code of its own.
     """
 
     def __init__(self, labels: Path) -> None:
@@ -202,9 +202,11 @@ class StandInCoder(Coder):
     def look(self, request: Request) -> list[tuple[str, str, str, str]]:
         passed = "run: passed" in request.part("facts")
         return [
-            (row["primary"], "its messages show it.", part.source, row["evidence"][0])
+            (code, "its messages show it.", part.source, row["evidence"][0])
             for row in self.rows
             for part in request.parts
+            for same in [re.search("same (corner|place|spots)", row["evidence"][0])]
+            for code in ["same_place" if same else row["primary"]]
             if part.source.startswith("message:") and row["evidence"][0] in part.text
             if not (passed and row["primary"] == "vague")
         ]

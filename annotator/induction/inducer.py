@@ -49,7 +49,7 @@ from annotator.runs.store import list_judged
 
 T = TypeVar("T")
 _FEW, _MANY = 2, 4  # findings of a trace, in a forecast
-_OF_FINDING, _OF_CODE, _OF_PROMPT, _OF_RUBRIC = 120, 15, 2_500, 4_000  # tokens, there
+_OF_FINDING, _OF_CODE, _OF_PROMPT, _OF_RUBRIC = 120, 15, 3_500, 9_000  # tokens, there
 _OPEN, _CALLS = "open", "calls"  # directories of the run, and of the answers of the other calls
 
 
