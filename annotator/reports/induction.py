@@ -1,6 +1,6 @@
 """An induction on one screen: the codes, and how many failed and passed runs have each."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -24,35 +24,40 @@ _EXAMPLES = 3
 def tabulate_induction(induction: Induction) -> Table:
     """Return the codes as a table of 80 columns, with two notes in its brief form."""
     rows = [*_list_rows(induction)]
-    groups = {each.code.name for each in induction.group_shares}
     record = induction.record
     cost = record.usage.cost_usd
     spent = "cost unknown" if cost is None else f"${cost:.2f}"
-    has_passed = any(each.passed.n for each in rows)
+    has_passed = any(each.passed.n for _, _, each in rows)
     header = ("code", "runs", "share", "95 % interval", *(("passed",) if has_passed else ()))
     table = Table(
         title=wrap_lines(" ".join(_summarize(induction))),
         header=header if rows else (),
-        rows=[_write_row(each, groups, has_passed=has_passed) for each in rows],
-        bars=[find_bar(each.failed) for each in rows],
+        rows=[(label, *_write_shares(each, has_passed=has_passed)) for label, _, each in rows],
+        bars=[find_bar(each.failed) for _, _, each in rows],
         notes=[*_list_notes(induction)],
         lines=[*_show_examples(induction), f"{record.usage.calls:,} calls, {spent}."],
-        records=[
-            _describe_shares(each) if each in induction.group_shares else _describe_code(each)
-            for each in rows
-        ],
+        records=[record for _, record, _ in rows],
     )
     return replace(table, brief=replace(table, notes=select_notes(table.notes)))
 
 
-def _list_rows(induction: Induction) -> Iterator[CodeShares]:
-    """Yield each group, its codes after it, and then the codes without a group."""
-    groups = induction.group_shares
-    for group in groups:
-        yield group
-        yield from (each for each in induction.shares if each.code.group == group.code.name)
-    named = {group.code.name for group in groups}
-    yield from (each for each in induction.shares if each.code.group not in named)
+def _list_rows(induction: Induction) -> Iterator[tuple[str, dict[str, Any], CodeShares]]:
+    """Yield the label, the record and the shares of each group, of its codes below it, and then of
+    the codes without a group.
+    """
+    left = list(induction.shares)
+    for group in induction.group_shares:
+        yield sanitize_line(group.code.name, 32), _describe_shares(group), group
+        for each in induction.shares:
+            if each.code.group == group.code.name:
+                yield f"  {_label(each.code)}", _describe_code(each), each
+                left.remove(each)
+    for each in left:
+        yield _label(each.code), _describe_code(each), each
+
+
+def _label(code: InducedCode) -> str:
+    return cut_middle(sanitize_line(code.id, 60), 30) + (" *" if code.in_passed else "")
 
 
 def describe_induction(induction: Induction) -> dict[str, Any]:
@@ -91,17 +96,9 @@ def _describe_shares(shares: CodeShares) -> dict[str, Any]:
     }
 
 
-def _write_row(shares: CodeShares, groups: Collection[str], *, has_passed: bool) -> tuple[str, ...]:
+def _write_shares(shares: CodeShares, *, has_passed: bool) -> tuple[str, ...]:
     failed, passed = shares.failed, shares.passed
-    code = shares.code
-    if code.name in groups:
-        label = sanitize_line(code.name, 32)
-    else:
-        indent = "  " if code.group in groups else ""
-        mark = " *" if code.in_passed else ""
-        label = indent + cut_middle(sanitize_line(code.id, 60), 30) + mark
     return (
-        label,
         f"{failed.k}/{failed.n}",
         format_percent(failed),
         format_limits(failed),
