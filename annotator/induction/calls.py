@@ -73,7 +73,8 @@ class WrittenCode:
         """Return the code of a codebook, with the ids of its findings."""
         texts = (self.id, self.name, self.definition, self.evidence, self.near_misses)
         example = Example(quotes=self.quotes, why=self.why)
-        return InducedCode(*texts, example, tuple(findings), group=self.group)
+        group = " ".join(self.group.split())
+        return InducedCode(*texts, example, tuple(findings), group=group)
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,9 @@ def read_codes(text: str, prompt: CodingPrompt) -> WrittenCodes:
             wrong += _check_copies(f"{code['id']}.{name}", code[name], prompt.texts)
         for quote in code["quotes"]:
             wrong += _check_copies(f"{code['id']}.quotes", quote, prompt.texts)
+    spellings = {" ".join(code["group"].split()) for code in codes}
+    if len({name.casefold() for name in spellings}) < len(spellings):
+        wrong.append("two groups differ only in capital letters: write the name of a group alike")
     if not wrong:
         wrong += _check_rubric(codes)
     if wrong:

@@ -158,14 +158,14 @@ class Codebook:
             case "accept", [_, *_]:
                 codes = [replace(c, accepted=True) if c in selected else c for c in self.codes]
             case "rename", [code]:
-                codes = [_edit(c, decision) if c == code else c for c in self.codes]
+                codes = [self._edit(c, decision) if c == code else c for c in self.codes]
             case "split", [] | [_]:
                 source = set(selected[0].findings if selected else self.uncoded)
                 if absent := [name for name in decision.findings if name not in source]:
                     raise AnnotatorError(f"the finding {absent[0]!r} is in another code by now")
                 if not decision.findings:
                     raise AnnotatorError("split: no finding is chosen for the new code")
-                new = _edit(InducedCode("", "", "", ""), decision)
+                new = self._edit(InducedCode("", "", "", ""), decision)
                 codes = _move([*self.codes, new], decision.findings, new)
             case "move", [] | [_]:
                 codes = _move(self.codes, decision.findings, *selected)
@@ -178,6 +178,15 @@ class Codebook:
         if changed.codes:
             changed.to_rubric()
         return changed
+
+    def _edit(self, code: InducedCode, decision: CodeDecision) -> InducedCode:
+        """Return the code with the texts of a decision. A group keeps the letters it has here."""
+        names = ("id", "name", "group", "definition", "evidence", "not_")
+        texts = {name: getattr(decision, name) for name in names}
+        edited = replace(code, **{name: x.strip() for name, x in texts.items() if x is not None})
+        group = " ".join(edited.group.split())
+        spelt = {x.group.casefold(): x.group for x in self.codes if x != code}
+        return replace(edited, group=spelt.get(group.casefold(), group))
 
     def compare_passed(self) -> "Codebook":
         """Return the codebook with ``in_passed`` of each code by the findings that it has."""
@@ -247,13 +256,6 @@ _INSTRUCTIONS = """\
 These codes were induced from traces of the same system. Report each code whose definition the
 quotes show. A run without a failure has none.
 """
-
-
-def _edit(code: InducedCode, decision: CodeDecision) -> InducedCode:
-    """Return the code with the texts that a decision gives."""
-    names = ("id", "name", "group", "definition", "evidence", "not_")
-    texts = {name: getattr(decision, name) for name in names}
-    return replace(code, **{name: text.strip() for name, text in texts.items() if text is not None})
 
 
 def _move(

@@ -1,7 +1,7 @@
 """The result of an induction: codes, findings and batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from annotator.induction.codebook import (
     open_codebook,
     read_decisions,
 )
-from annotator.induction.passed import CodeShares, compare_passed
+from annotator.induction.passed import CodeShares, compare_passed, is_in_passed
 from annotator.rubrics import Rubric, group_codes, name_group
 from annotator.rubrics.annotations import Usage
 from annotator.runs.manifest import INDUCTION, is_induction
@@ -133,15 +133,18 @@ class Induction:
 
     @cached_property
     def group_shares(self) -> tuple[CodeShares, ...]:
-        """The shares of the groups, each as a code that has all findings of its codes; the largest
-        first. Empty for fewer than two groups, or groups of one code each.
+        """The share of runs with any code of a group, the largest first. A group is given as a code
+        with the findings of all its codes. Empty if there are fewer than two groups, or if each has
+        one code.
         """
-        codes = self.rubric.codes if self.codes else ()
         groups = []
-        for name, ids in group_codes(codes).items():
+        for name, ids in group_codes(self.codes).items():
             findings = tuple(x for code in self.codes if code.id in ids for x in code.findings)
             groups.append(InducedCode(name_group(name), name, "", "", findings=findings))
-        return self._share(groups)
+        shares = self._share(groups)
+        return tuple(
+            replace(each, code=replace(each.code, in_passed=is_in_passed(each))) for each in shares
+        )
 
     def _share(self, codes: Sequence[InducedCode]) -> tuple[CodeShares, ...]:
         shares = compare_passed(self.book, codes)

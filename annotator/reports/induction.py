@@ -47,17 +47,17 @@ def _list_rows(induction: Induction) -> Iterator[tuple[str, dict[str, Any], Code
     """
     left = list(induction.shares)
     for group in induction.group_shares:
-        yield sanitize_line(group.code.name, 32), _describe_shares(group), group
+        yield _label(group.code, group.code.name, 42), _describe_shares(group), group
         for each in induction.shares:
             if each.code.group == group.code.name:
-                yield f"  {_label(each.code)}", _describe_code(each), each
+                yield f"  {_label(each.code, each.code.id, 40)}", _describe_code(each), each
                 left.remove(each)
     for each in left:
-        yield _label(each.code), _describe_code(each), each
+        yield _label(each.code, each.code.id), _describe_code(each), each
 
 
-def _label(code: InducedCode) -> str:
-    return cut_middle(sanitize_line(code.id, 60), 30) + (" *" if code.in_passed else "")
+def _label(code: InducedCode, name: str, width: int = 30) -> str:
+    return cut_middle(sanitize_line(name, 60), width) + (" *" if code.in_passed else "")
 
 
 def describe_induction(induction: Induction) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _summarize(induction: Induction) -> Iterator[str]:
     first = (groups or induction.shares)[0]
     if first.failed.k and first.failed.value is not None:
         yield (
-            f"Most common: {sanitize_line(first.code.id, 60)}, {format_percent(first.failed)} % of"
+            f"Most common: {sanitize_line(first.code.id, 80)}, {format_percent(first.failed)} % of"
             f" {'failed runs' if False in outcomes else 'runs'}{describe_limits(first.failed)}."
         )
 
@@ -137,10 +137,11 @@ def _summarize(induction: Induction) -> Iterator[str]:
 def _list_notes(induction: Induction) -> Iterator[str]:
     record, book, shares = induction.record, induction.book, induction.shares
     passed = sum(traces.get("passed") is True for traces in book.traces.values())
-    if marked := [each.code for each in shares if each.code.in_passed]:
+    if marked := [x.code for x in (*shares, *induction.group_shares) if x.code.in_passed]:
         yield (
-            f"* also in passed runs, not clearly less often: {_name(marked)}. Left out of"
-            " rubric.yaml unless a person accepts it (annotate view)."
+            f"* also in passed runs, not clearly less often: {_name(marked)}. Such a code is left"
+            " out of rubric.yaml unless a person accepts it (annotate view); its group counts it"
+            " here."
         )
     elif shares and passed < FEWEST_PASSED:
         runs = format_count(passed, "passed run")
@@ -187,7 +188,7 @@ def _list_notes(induction: Induction) -> Iterator[str]:
 
 
 def _name(codes: list[InducedCode]) -> str:
-    return ", ".join(sanitize_line(code.id, 60) for code in codes)
+    return ", ".join(sanitize_line(code.id, 80) for code in codes)
 
 
 def _show_examples(induction: Induction) -> Iterator[str]:

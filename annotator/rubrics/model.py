@@ -115,7 +115,19 @@ class SchemeCode(BaseModel):
     screen: bool = False
 
 
-def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]]:
+class HasGroup(Protocol):
+    """A code that may be in a group."""
+
+    @property
+    def id(self) -> str:
+        """The code's id."""
+
+    @property
+    def group(self) -> str | None:
+        """The name of its group."""
+
+
+def group_codes(codes: Iterable[HasGroup]) -> dict[str, tuple[str, ...]]:
     """Return the codes of each group; {} for fewer than two groups, or groups of one code each."""
     groups: dict[str, tuple[str, ...]] = {}
     for code in codes:

@@ -68,6 +68,18 @@ def test_a_decision_moves_findings_and_loses_none(decision, codes, uncoded):
 
 
 @pytest.mark.parametrize(
+    ("given", "group"),
+    [("no plan", "No plan"), ("  No   PLAN ", "No plan"), ("none", "none"), (" ", "")],
+)
+def test_a_group_keeps_the_letters_that_it_has_in_other_codes(given, group):
+    book = BOOK.apply(CodeDecision("rename", ("a",), group=" No  plan"))
+    assert (
+        book.apply(CodeDecision("split", (), ("5",), **TEXTS, group=given)).code("d").group == group
+    )
+    assert [code.group for code in book.to_rubric().codes] == ["No plan", None, None]
+
+
+@pytest.mark.parametrize(
     ("decision", "says"),
     [
         (CodeDecision("merge", ("a", "gone")), "there is no code 'gone'"),

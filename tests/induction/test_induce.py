@@ -106,13 +106,13 @@ def test_planted_failures_become_codes(annotate_cli, tmp_path: Path) -> None:
     )
     pattern = re.compile(r"^( *\S.*?) +(\d+/30) .*\] +(\d+/10)", re.MULTILINE)
     assert pattern.findall(done.raw) == [  # a group has the runs of its codes: two are in both
-        ("agents not told", "16/30", "3/10"),
+        ("agents not told *", "16/30", "3/10"),
         ("  secret", "12/30", "0/10"),
         ("  vague *", "6/30", "3/10"),
         ("work not checked", "4/30", "0/10"),
         ("  hasty", "4/30", "0/10"),
     ]
-    assert "also in passed runs, not clearly less often: vague." in done.out
+    assert "not clearly less often: vague, agents not told (group)." in " ".join(done.out.split())
     assert [code.id for code in annotator.load_rubric("out/rubric.yaml").codes] == [
         "secret",
         "hasty",
@@ -181,6 +181,11 @@ WRONG = {
         "write",
         lambda x: x["codes"][0].update(group="This one is secret to all of the others"),
         'secret.group: "this one is secret to all" stands in a run',
+    ),
+    "group in other letters": (
+        "write",
+        lambda x: x["codes"][0].update(group=x["codes"][1]["group"].title()),
+        "two groups differ only in capital letters",
     ),
     "equal texts": (
         "write",

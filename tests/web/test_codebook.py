@@ -270,6 +270,32 @@ def test_codes_are_split_merged_and_moved_by_keyboard(folder, serve, visit):
     assert len(open_codebook(folder).code("new").findings) == 1
 
 
+def test_codes_are_listed_by_group(folder, serve, visit):
+    for code, group in (("one", "Late"), ("two", "Early"), ("rest", "Late")):
+        decide(folder, CodeDecision("rename", (code,), group=group))
+    page = visit(serve("view", folder).address)
+    rows = page.locator("#codes li")
+
+    def list_rows():
+        return [text.split("\n")[0].strip() for text in rows.all_inner_texts()]
+
+    expected = ["Late", "rest name", "one name", "Early", "two name", "without a code (1)"]
+    assert list_rows() == expected
+    page.fill("#search", "early")
+    assert list_rows() == ["Early", "two name", "without a code (1)"]
+    page.fill("#search", "")
+    page.keyboard.press("Escape")
+    page.focus("#findings input >> nth=0")
+    page.keyboard.press("Space")
+    page.keyboard.press("s")
+    for name, text in TEXTS.items():  # the new code is in the group of the old one
+        page.fill(f".deciding [name={name}]", text)
+    page.press("[name=why]", "Enter")
+    page.wait_for_selector("#head h2:text-is('New')")
+    assert open_codebook(folder).code("new").group == "Late"
+    assert sorted(list_rows()[:4]) == sorted(["Late", "rest name", "one name", "New"])
+
+
 def test_a_code_that_is_gone_is_said_and_the_page_follows(folder, serve, visit):
     page = visit(serve("view", folder).address, refusals=True)
     page.keyboard.press("d")
@@ -289,7 +315,13 @@ def test_many_findings_and_hostile_texts(folder, serve, visit):
         replace(finding, id=f"{finding.trace_id}#m{n}", name=text, rationale=text)
         for n, text in enumerate(texts)
     )
-    code = replace(code, name=ATTACKS[0], definition=ATTACKS[2], findings=tuple(x.id for x in many))
+    code = replace(
+        code,
+        name=ATTACKS[0],
+        group=ATTACKS[2],
+        definition=ATTACKS[2],
+        findings=tuple(x.id for x in many),
+    )
     save_codebook(replace(book, title=ATTACKS[1], codes=(code,), findings=many), folder)
     page = visit(serve("view", folder).address)
     assert page.inner_text("#head h2") == ATTACKS[0]

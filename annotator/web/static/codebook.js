@@ -32,9 +32,11 @@
   const idsOf = (id) => find(id)?.findings ?? book.uncoded;
   const idsIn = (group) => book.codes.filter((one) => one.group === group).flatMap((one) => one.findings);
   const tracesOf = (ids) => [...new Set(ids.map((id) => findings.get(id).trace_id))];
-  const inOrder = () => book.codes.map((one) => [one, tracesOf(one.findings).length]).sort((one, other) => other[1] - one[1]).map(([one]) => one);
+  // The codes as they are listed: by group, the largest first, and then those without one.
+  const inOrder = () => book.codes.map((one) => [one, one.group ? tracesOf(idsIn(one.group)).length : -1, tracesOf(one.findings).length])
+    .sort(([one, ...sizes], [other, ...others]) => others[0] - sizes[0] || one.group.localeCompare(other.group) || others[1] - sizes[1]).map(([one]) => one);
   const matching = (ids) => ids.filter((id) => findings.get(id).words.includes(words));
-  const matches = (one) => [one.id, one.name, one.definition].join("\n").toLowerCase().includes(words) || matching(one.findings).length > 0;
+  const matches = (one) => [one.id, one.name, one.group, one.definition].join("\n").toLowerCase().includes(words) || matching(one.findings).length > 0;
 
   // How many traces, and of those with a known outcome how many of all.
   function tally(ids) {
@@ -63,9 +65,8 @@
     const link = (id, ...content) => h(`li${id === now ? ".read" : ""}`, h("a.pick", { href: `#/${encodeURIComponent(id)}`, "aria-current": id === now && "true" }, content));
     const shown = inOrder().filter(matches);
     const code = (one) => link(one.id, name(one.name, 120), one.accepted ? h("span.role", "✓ accepted") : one.in_passed && h("span.role", "also in passed runs"), h("span.legend", tally(one.findings)));
-    const tracesIn = (group) => tracesOf(idsIn(group)).length;
-    const groups = [...Map.groupBy(shown, (one) => one.group)].sort(([one], [other]) => !one - !other || tracesIn(other) - tracesIn(one));
-    $("#codes").replaceChildren(...groups.flatMap(([group, codes]) => [...(group ? [h("li.group", h("strong", name(group, 80)), h("span.legend", tally(idsIn(group))))] : []), ...codes.map(code)]),
+    const head = (group) => h("li.group", h("strong", name(group, 80)), h("span.legend", tally(idsIn(group))));
+    $("#codes").replaceChildren(...shown.flatMap((one, n) => [...(one.group && one.group !== shown[n - 1]?.group ? [head(one.group)] : []), code(one)]),
       link("", `without a code (${book.uncoded.length})`), ...(shown.length ? [] : [h("li.none", words ? "No code matches the filter." : "No code is left.")]));
   }
 
@@ -178,7 +179,7 @@
     return h("label", label, input);
   }
 
-  const TEXTS = [["id", "Id"], ["name", "Name"], ["group", "Group: what goes wrong"], ["definition", "Definition", 3], ["evidence", "Evidence: what the quotes must show", 3], ["not_", "Not: near misses", 2]];
+  const TEXTS = [["id", "Id"], ["name", "Name"], ["group", "Group: what goes wrong, in the same words for all its codes"], ["definition", "Definition", 3], ["evidence", "Evidence: what the quotes must show", 3], ["not_", "Not: near misses", 2]];
   const texts = (one) => TEXTS.map(([key, label, rows]) => field(label, key, one[key], rows));
 
   const choose = (label, but, change, ...first) => h("label", label, h("select", { name: "code", change }, first, inOrder().filter((one) => one.id !== but).map((one) => h("option", { value: one.id }, `${name(one.name, 100)} (${one.id})`))));
@@ -192,7 +193,7 @@
 
   function merge(one) {
     if (book.codes.length < 2) return annotator.say("There is no other code.", "error");
-    const side = (shown, head) => h("article.card", h("h4", head, name(shown.name, 120)), annotator.clauses(shown));
+    const side = (shown, head) => h("article.card", h("h4", head, name(shown.name, 120)), shown.group && h("p.legend", name(shown.group, 80)), annotator.clauses(shown));
     const two = h("div.two");
     const compare = (id) => two.replaceChildren(side(one, "Goes: "), side(find(id), "Stays: "));
     const select = choose("Into", one.id, (event) => compare(event.target.value));
@@ -202,7 +203,7 @@
 
   function split() {
     const moved = [...checked];
-    decide(`Split off ${count(moved.length, "finding")}`, "Split", texts({}), (value) =>
+    decide(`Split off ${count(moved.length, "finding")}`, "Split", texts({ group: find(now)?.group }), (value) =>
       [{ action: "split", codes: now ? [now] : [], findings: moved, ...Object.fromEntries(TEXTS.map(([key]) => [key, value(key)])) }, value("id")]);
   }
 
