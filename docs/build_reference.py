@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from annotator.cli import cli
 from annotator.rubrics import Rubric, list_built_in, load_rubric
-from annotator.traces.formats import FORMATS, load_readers
+from annotator.traces.formats.recognise import FORMATS, load_readers
 
 PAGES = Path(__file__).parent / "reference"
 MARK = "<!-- From here on written by docs/build_reference.py. -->"

@@ -54,7 +54,7 @@ from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
-from annotator.runs.restore import open_traces, restore_settings
+from annotator.runs.rejudge import open_traces, restore_settings
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [

@@ -33,7 +33,7 @@ from annotator.runs.arms import (
 )
 from annotator.runs.execute import ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.restore import (
+from annotator.runs.rejudge import (
     open_traces,
     restore_criteria,
     restore_rubric,

@@ -23,7 +23,7 @@ from annotator.runs.arms import (
 )
 from annotator.runs.execute import Callbacks, Plan, RubricSource, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.restore import open_traces, restore_criteria, restore_model, restore_rubric
+from annotator.runs.rejudge import open_traces, restore_criteria, restore_model, restore_rubric
 from annotator.runs.run import Run, open_run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 

@@ -25,7 +25,7 @@ from annotator.runs.execute import (
     refuse_running_loop,
 )
 from annotator.runs.forecast import Forecast
-from annotator.runs.restore import (
+from annotator.runs.rejudge import (
     open_traces,
     restore_criteria,
     restore_model,

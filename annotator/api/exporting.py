@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from annotator.api.reporting import count, describe_methods, find_calibrations
 from annotator.base.errors import AnnotatorError
 from annotator.runs.execute import RubricSource
-from annotator.runs.restore import restore_rubric
+from annotator.runs.rejudge import restore_rubric
 from annotator.runs.run import Run
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from annotator.base.errors import SettingsError
 from annotator.judges.build import ModelSettings, build_judge
 from annotator.runs.arms import SelectedTraces, Trial
 from annotator.runs.execute import RunProgress, ignore, refuse_running_loop
-from annotator.runs.restore import open_traces
+from annotator.runs.rejudge import open_traces
 from annotator.traces import Traces, TraceSource
 
 if TYPE_CHECKING:  # statistics and models are slow to import

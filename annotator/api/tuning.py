@@ -8,7 +8,7 @@ from annotator.api.calibrating import make_request
 from annotator.base.errors import AnnotatorError
 from annotator.runs.arms import SelectedTraces, Trial, extract_limits
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
-from annotator.runs.restore import open_traces, restore_model, restore_rubric
+from annotator.runs.rejudge import open_traces, restore_model, restore_rubric
 from annotator.runs.run import Run
 from annotator.traces import Traces, TraceSource
 

@@ -210,7 +210,7 @@ def add_reader_options(help: str, flag: str = "--format", into: str = "format_")
     all three as one value, ``into``; ``flag`` replaces ``--format``.
     """
     # Here, because reports have choices too, and read no traces.
-    from annotator.traces.formats import FORMATS, MAP_PREFIX
+    from annotator.traces.formats.recognise import FORMATS, MAP_PREFIX
 
     def decorate(command: Command) -> Command:
         @wraps(command)

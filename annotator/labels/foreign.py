@@ -15,7 +15,7 @@ from annotator.base.text import sanitize_line
 from annotator.labels.cells import list_codes, read_mark
 from annotator.labels.checking import Problems
 from annotator.labels.model import ForeignLabel
-from annotator.labels.spreadsheet import IsCode, read_plain
+from annotator.labels.user_tables import IsCode, read_plain
 from annotator.traces.records import (
     find_record_id,
     get_dict,

@@ -11,9 +11,9 @@ from annotator.base.files import open_checked
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck
 from annotator.labels.reading import LabelFiles
-from annotator.labels.tables import read_columns
+from annotator.labels.sheets import read_columns
 from annotator.rubrics import Rubric
-from annotator.traces.formats import list_document_formats
+from annotator.traces.formats.recognise import list_document_formats
 from annotator.traces.records import parse_json
 
 _TABLES = (".csv", ".tsv")

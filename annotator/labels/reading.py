@@ -12,7 +12,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import convert_utf16, format_count, list_first, sanitize_line
-from annotator.labels import argilla, foreign, label_studio, potato, spreadsheet
+from annotator.labels import argilla, foreign, label_studio, potato, user_tables
 from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
     Problems,
@@ -31,7 +31,7 @@ from annotator.labels.convert import (
     name_codes,
 )
 from annotator.labels.model import ForeignLabel, Label, LabelRow, Labels
-from annotator.labels.tables import LabelTable, parse_table, read_table_rows
+from annotator.labels.sheets import LabelTable, parse_table, read_table_rows
 from annotator.labels.trace_index import TraceIndex, name_record
 from annotator.rubrics import Scheme
 from annotator.traces.files import Rows, open_contents
@@ -248,10 +248,10 @@ class LabelFiles:
                 problems.add(content)
             elif isinstance(content, LabelTable):
                 rows.notices += [content.notice] if content.notice else []
-                if content.is_ours or not spreadsheet.is_sheet(content.columns, is_code):
+                if content.is_ours or not user_tables.is_sheet(content.columns, is_code):
                     rows.ours += read_table_rows(content, scheme, problems)
                 elif converts:
-                    labels, notices = spreadsheet.read_sheet(content, is_code, problems)
+                    labels, notices = user_tables.read_sheet(content, is_code, problems)
                     rows.foreign += labels
                     rows.notices += notices
             else:

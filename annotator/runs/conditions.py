@@ -17,7 +17,7 @@ from annotator.base.text import (
     list_first,
     unescape_formula,
 )
-from annotator.labels.tables import parse_table
+from annotator.labels.sheets import parse_table
 from annotator.rubrics.annotations import get_attribute
 
 RESERVED = ("run", "judge", "trace_id")  # names that have a meaning of their own

@@ -1,7 +1,7 @@
 """Traces of agents: the model, and the readers of its formats."""
 
 from annotator.traces.discover import Ignored, Unreadable
-from annotator.traces.formats import FORMATS, load_readers
+from annotator.traces.formats.recognise import FORMATS, load_readers
 from annotator.traces.model import (
     ORIGINS,
     AgentEnd,

@@ -24,7 +24,7 @@ from annotator.traces.files import (
     has_trace_suffix,
     open_contents,
 )
-from annotator.traces.formats import (
+from annotator.traces.formats.recognise import (
     MAP_PREFIX,
     find_reader,
     load_readers,

@@ -12,7 +12,7 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
 from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.formats import Reader
+from annotator.traces.formats.recognise import Reader
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,

@@ -29,7 +29,7 @@ from annotator.traces.discover import (
     stamp_file,
 )
 from annotator.traces.files import JsonLines, has_lines_suffix
-from annotator.traces.formats import load_readers, split
+from annotator.traces.formats.recognise import load_readers, split
 from annotator.traces.model import Trace
 from annotator.traces.shard import Listing, Shard
 

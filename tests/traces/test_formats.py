@@ -21,7 +21,7 @@ import yaml
 
 from annotator import AnnotatorError, load_traces
 from annotator.traces import Outcome, Trace, count_traces, read_traces
-from annotator.traces.formats import list_document_formats
+from annotator.traces.formats.recognise import list_document_formats
 from annotator.traces.read import Library
 from tests.conftest import EXAMPLES
 

@@ -19,7 +19,7 @@ from annotator.base.text import (
 from annotator.labels.cells import list_codes, read_mark, split_codes
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ID_NAMES, ForeignLabel
-from annotator.labels.tables import LabelTable
+from annotator.labels.sheets import LabelTable
 from annotator.traces.records import LABEL_KEYS, get_dict, get_list, get_text, parse_nested
 
 # Names of columns, in lower case with "_" between words; the first one in the table counts.
