@@ -20,7 +20,7 @@ from annotator.calibration.tuning import (
     Task,
     Tuning,
     TuningPlan,
-    check_size,
+    limit_folds,
     tune_and_check,
 )
 from annotator.judges.build import ModelSettings, dump_settings
@@ -76,7 +76,7 @@ class Tuner:
         tasks = self._find_tasks(self.dev.labels)
         if self.test:
             self._find_tasks(self.test.labels)
-        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+        return limit_folds(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
 
     def _find_tasks(self, labels: Mapping[str, Label]) -> dict[str, str]:
         """Return the task of each labelled trace; raise AnnotatorError if there is none."""

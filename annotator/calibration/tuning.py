@@ -4,6 +4,7 @@ The functions are generators: they yield tasks for judges and models, and get th
 folds advance in step, and a simulation can reply in the place of models.
 """
 
+import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
@@ -221,8 +222,8 @@ def _serialize(value: Any) -> Any:
     return value
 
 
-def check_size(labelled: LabelledSet, folds: int) -> int:
-    """Return the number of folds: at most that of the tasks.
+def limit_folds(labelled: LabelledSet, folds: int) -> int:
+    """Return the number of folds, which cannot be larger than that of the tasks.
 
     Raises:
         AnnotatorError: there are too few labels or tasks, or too few tasks outside a fold.
@@ -235,7 +236,7 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
         )
     folds = min(folds, tasks)
     # With one task to check, no change has a standard error: nothing would ever be kept.
-    if tasks - -(-tasks // folds) < _LEAST_OUTSIDE:
+    if tasks - math.ceil(tasks / folds) < _LEAST_OUTSIDE:
         raise AnnotatorError(
             f"--folds {folds} leaves fewer than {_LEAST_OUTSIDE} of {tasks} tasks to tune on: use"
             f" --folds {tasks}"
@@ -253,7 +254,7 @@ def tune_and_check(
     Returns:
         The first procedure, those of the folds, and the answers of their rubrics on their folds.
     """
-    folds = labelled.divide(check_size(labelled, plan.folds), plan.seed)
+    folds = labelled.divide(limit_folds(labelled, plan.folds), plan.seed)
     steps = [
         _tune("all", labelled, base, rubric, plan),
         *(_check(f"fold-{n}", x, labelled, base, rubric, plan) for n, x in enumerate(folds, 1)),

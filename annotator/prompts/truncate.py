@@ -154,23 +154,24 @@ def truncate_parts(
 ) -> tuple[list[PromptPart], dict[str, int]]:
     """Return the parts that fit into ``room`` characters, and the missing characters of each.
 
-    The kinds get room in the order of ``shares``: each as much as it needs of its share of the
-    rest, or of what the later kinds leave. If a kind does not fit, its longest parts are cut in the
-    middle. If too little of them would be left, the parts in the middle are dropped.
+    The kinds of parts get room one after the other, in the order of ``shares``. A kind gets its
+    share of the room that is left. If the later kinds do not need all of theirs, it gets that, too.
+    If a kind does not fit, its longest parts are cut in the middle. If too little of them would be
+    left, the parts in the middle are dropped.
     """
     kept: dict[int, PromptPart] = {}
-    waiting = sum(section.size for section in parts)
+    later = sum(section.size for section in parts)  # of kinds that have had no room yet
     for kind, share in shares.items():
         group = {n: section for n, section in enumerate(parts) if section.kind == kind}
-        waiting -= sum(section.size for section in group.values())
-        selected = _truncate_group(group, max(int(share * room), room - waiting))
+        later -= sum(section.size for section in group.values())
+        selected = _truncate_group(group, max(int(share * room), room - later))
         room -= sum(section.size for section in selected.values())
         kept |= selected
     missing = {
         section.id: (kept[n].left_out if n in kept else len(section.text)) - section.left_out
         for n, section in enumerate(parts)
     }
-    return [kept[n] for n in sorted(kept)], {name: n for name, n in missing.items() if n}
+    return [kept[n] for n in sorted(kept)], {name: size for name, size in missing.items() if size}
 
 
 def _truncate_group(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:

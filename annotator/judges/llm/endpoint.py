@@ -328,43 +328,48 @@ class Endpoint:
             CallFailed: its content is refused.
         """
         with self._secrets.kept():
-            return await self._complete(body, call, count)
+            return await self._complete_with_retries(body, call, count)
 
-    async def _complete(
+    async def _complete_with_retries(
         self, body: bytes, call: CallEstimate, count: Callable[[Usage], None]
     ) -> ModelResponse:
+        """Return the answer, after further attempts if one fails for a reason that may pass.
+
+        The time in the queue does not count. tenacity sees only calls that failed once, as it takes
+        a tenth of the CPU of a call.
+        """
         options = self._options
         begun = time.monotonic()
-        attempts, queued = 0, 0.0  # seconds spent waiting for a slot
-        failed: Transient | None = None
+        attempts, seconds_queued = 0, 0.0
+        first_error: Transient | None = None
 
-        async def once() -> ModelResponse:
-            nonlocal attempts, queued, failed
-            if failed:  # of the first attempt, for tenacity
-                error, failed = failed, None
+        async def attempt() -> ModelResponse:
+            nonlocal attempts, seconds_queued, first_error
+            if first_error:  # tenacity begins with the attempt that it has not seen
+                error, first_error = first_error, None
                 raise error
             start = time.monotonic()
             async with self._rate_limiter.slot(call.tokens):
                 reserved = await self._budget.reserve(call) if self._budget else 0.0
-                queued += time.monotonic() - start
+                seconds_queued += time.monotonic() - start
                 attempts += 1
                 return await self._attempt(body, call, attempts, reserved, count)
 
         def stop(state: RetryCallState) -> bool:
-            hopeless = call.tiny and _get_error(state).status in (500, 501)
-            trying = time.monotonic() - begun - queued
-            late = trying + state.upcoming_sleep > options.max_wait
-            return late or attempts >= (2 if hopeless else options.attempts)
+            is_hopeless = call.tiny and _get_error(state).status in (500, 501)
+            seconds = time.monotonic() - begun - seconds_queued + state.upcoming_sleep
+            return seconds > options.max_wait or attempts >= (
+                2 if is_hopeless else options.attempts
+            )
 
         try:
-            return await once()
+            return await attempt()
         except Transient as error:
-            failed = error  # only now: tenacity takes a tenth of the CPU of a successful call
+            first_error = error
         retry = retry_if_exception_type(Transient)
+        retrying = AsyncRetrying(stop=stop, wait=_compute_pause, retry=retry, reraise=True)
         try:
-            return await AsyncRetrying(stop=stop, wait=_compute_pause, retry=retry, reraise=True)(
-                once
-            )
+            return await retrying(attempt)
         except Transient as error:
             raise _build_failure(error, attempts, options.max_wait) from error
 
