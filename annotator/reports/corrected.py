@@ -28,7 +28,7 @@ from annotator.reports.sides import (
 )
 from annotator.traces.clusters import ClusterCounts
 from validation import LEAST_CLUSTERS, Estimate, Test
-from validation.intervals import compute_p_value, compute_quantile
+from validation.intervals import compute_p_value, compute_quantile, compute_widening
 
 _METHOD = "post-stratified"
 
@@ -161,12 +161,7 @@ def _subtract(
     variance, frees, unlabelled = -2 * (together or 0.0), [], 0.0
     for share in shares:
         free = share.inputs["df"]
-        widened = (
-            1.0
-            if free is None
-            else compute_quantile(confidence, max(free, 1)) / compute_quantile(confidence)
-        )
-        variance += (share.inputs["posterior_sd"] / widened) ** 2
+        variance += (share.inputs["posterior_sd"] / compute_widening(confidence, free)) ** 2
         unlabelled += share.inputs["unlabelled"]
         frees.append(free)
     if together is not None:
