@@ -59,6 +59,7 @@ from validation import (
     run_fisher_test,
     run_mcnemar_test,
 )
+from validation.comparison import floor_variance
 
 NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 
@@ -406,7 +407,7 @@ def _compare_two(
             _, b, c, _ = _count_pairs(row.code, sides)
             size = len(sides[0])
             differ = (b + c) / size - ((b - c) / size) ** 2
-            minimum = max(differ, 0.5 / (size + 1)) / size
+            minimum = floor_variance(differ / size, size)
         first, second = (side.of(n) for side in totals)
         gap = estimate_clustered_difference(first, second, terms.confidence, minimum)
         rows.append(replace(row, difference=gap))
