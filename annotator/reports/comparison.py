@@ -42,6 +42,7 @@ from annotator.reports.sides import (
     read_sides,
 )
 from annotator.rubrics import NONE, Scheme, name_group
+from annotator.runs.manifest import COUNTING, list_differences
 from annotator.runs.run import Run, name_runs
 from validation import (
     Estimate,
@@ -168,11 +169,12 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    partial = [
-        Note(f"{name}: {text}", "part")
-        for name, run in zip(name_runs(runs), runs, strict=True)
-        for text in run.manifest.limitations
-    ]
+    names, partial = name_runs(runs), []
+    for name, run in zip(names, runs, strict=True):
+        partial += [Note(f"{name}: {text}", "part") for text in run.manifest.limitations]
+        if gaps := list_differences(runs[0].manifest, run.manifest, COUNTING):
+            text = f"{name} does not count traces as {names[0]} does: {'; '.join(gaps)}."
+            partial.append(Note(text, "counting"))
     comparable: list[tuple[Scheme, ReadSides]] = []
     empty = []
     for scheme in shared:

@@ -27,7 +27,7 @@ from annotator.reports.sides import RUN
 from annotator.rubrics import Scheme, name_group
 from annotator.rubrics.annotations import Finding
 from annotator.runs.anchors import Anchors
-from annotator.runs.manifest import list_differences
+from annotator.runs.manifest import JUDGING, list_differences
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Estimate, Test, subtract_estimates
@@ -36,7 +36,6 @@ from validation.intervals import compute_quantile
 GateWord = Literal["worse", "moved", "not decided", "better", "held"]
 POWER = 0.8
 _POWER_QUANTILE = NormalDist().inv_cdf(POWER)
-_OF_JUDGE = ("judge", "prompt_sha256", "redaction", "only", "rejected", "least_read")
 _OPEN = 0.05  # of the traces; the note on more undecided and failed ones comes first
 _LARGEST = 3  # drifts in a note
 _LABELLED = "The labels correct the judge of each run: the anchors are not used."
@@ -323,9 +322,7 @@ def _check_judges(base: Run, new: Run, schemes: Sequence[Scheme]) -> None:
         if (later := new.scheme(scheme.id)).sha256 != scheme.sha256
     ]
     changed += [
-        sanitize_line(line, 200)
-        for line in list_differences(base.manifest, new.manifest)
-        if line.partition(":")[0] in _OF_JUDGE
+        sanitize_line(line, 200) for line in list_differences(base.manifest, new.manifest, JUDGING)
     ]
     if changed:
         raise AnnotatorError(

@@ -254,6 +254,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
         (("anchor", "anchors", "--temperature", "1"), "temperature was 0.0, is now 1"),
         (("anchor", "anchors", "--model", "other"), "not the one that was frozen"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--rubric", "other.yaml"), "rubrics"),
+        (("run", "traces.jsonl", "--anchors", "anchors", "--least-read", "0"), "least_read: was"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--workers", "2"), "before shards"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--batch"), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "anchors", *RULES), "a model at once"),
