@@ -62,7 +62,7 @@ from validation import (
 )
 from validation.comparison import floor_variance
 
-NOT_COMPARABLE = "a judge cannot find it, or is a screen"
+NOT_COMPARABLE = "a judge cannot find it, or only reports what it recognises"
 
 
 @dataclass(frozen=True, slots=True)

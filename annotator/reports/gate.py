@@ -266,8 +266,7 @@ def gate_runs(
         kept = [code for code in selected if code in rows and _has_share(rows[code])]
         left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
-            which = list_first(left_out, 3) if codes else f"the codes of {scheme.id}"
-            empty.append(f"{which} cannot be gated by {base.judge}")
+            empty.append(f"{list_first(left_out, 3)} cannot be gated by {base.judge}")
         elif kept:
             families = kept, list_groups(scheme, kept)
             if anchors and anchors.rubric.id == scheme.id and why:

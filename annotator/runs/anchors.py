@@ -104,10 +104,12 @@ class Anchors:
             AnnotatorError: it has not; the error names the differences.
         """
         both = self._narrow(frozen), self._narrow(other)
-        if differences := list_differences(*both, ("rubrics", *JUDGING)):
+        if differences := "; ".join(list_differences(*both, ("rubrics", *JUDGING))):
+            advice = "Freeze answers of a run by the new one"
+            if "in_batches was true" in differences:
+                advice = "annotate anchor asks it in batches, too, with --batch-file FILE"
             raise AnnotatorError(
-                f"{self.folder}: the judge is not the one that was frozen:"
-                f" {'; '.join(differences)}. Freeze answers of a run by the new one"
+                f"{self.folder}: the judge is not the one that was frozen: {differences}. {advice}"
             )
 
     def _narrow(self, manifest: Manifest) -> Manifest:

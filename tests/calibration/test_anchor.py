@@ -234,6 +234,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
     study.call("run", *files, "--batch-file", "run.jsonl")
     answer_file(study, "run.jsonl", "run.results")
     study.call("run", *files, "--batch-results", "run.results", "--resume")
+    assert "in batches, too, with --batch-file FILE" in freeze(study, source="filed", code=2).err
     freeze(study, "--asks", "2", "--batch-file", "ask.jsonl", source="filed")
     answer_file(study, "ask.jsonl", "ask.results")
     freeze(study, "--resume", "--batch-results", "ask.results", source="filed")
@@ -275,6 +276,7 @@ def test_another_judge_and_wrong_settings_are_refused(study, arguments, message)
         arguments = (*arguments, *rubric, *judge, "--out", "new")
     calls, done = count_calls(study, *arguments, code=2)
     assert message in done.err.replace("\n", " ")
+    assert not ("neither" in message and "Usage:" in done.err)
     assert calls == 0
 
 

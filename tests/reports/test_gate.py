@@ -355,7 +355,7 @@ def damage(name, tmp_path, rubric):
         ("other criteria", "least_read: was 0.9, is now 0.5"),
         ("other version", "faults was v1"),
         ("other rubric", "have no rubric in common"),
-        ("screen", "the codes of faults cannot be gated by llm:m"),
+        ("screen", "alpha, beta, gamma cannot be gated by llm:m"),
         ("no code", "--codes alpa: no such code, did you mean 'alpha'?"),
         ("no share", "gamma cannot be gated by llm:m"),
         ("nothing judged", "no trace judged by faults"),
