@@ -64,8 +64,7 @@ def study(tmp_path, annotate_cli, judge):
 
 
 def freeze(server, *more, source="run", code=0):
-    base = ("anchor", source, "--out", "anchors", "-n", ANCHORS)
-    return server.call(*base, *(() if "--rubric" in more else RUBRIC), *more, code=code)
+    return server.call("anchor", source, "--out", "anchors", "-n", ANCHORS, *more, code=code)
 
 
 def read_drift(server):
@@ -261,6 +260,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
         (("run", "traces.jsonl", "--anchors", "anchors", *RULES), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "nothing"), "no anchors there"),
         (("anchor", "run"), "--out"),
+        (("anchor", "run", "--out", "new"), "slips.yaml any more: name its file with --rubric"),
         (("anchor", "anchors", "-n", "5"), "-n is for new anchors"),
         (("anchor", "anchors", "--out", "new"), "--out is for new anchors"),
         (("anchor", "missing"), "neither a run directory nor anchors"),
@@ -270,6 +270,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
 def test_another_judge_and_wrong_settings_are_refused(study, arguments, message):
     freeze(study, "--asks", "0")
     (study.folder / "other.yaml").write_text(json.dumps(SLIPS | {"version": 2}))
+    (study.folder / "slips.yaml").write_text(json.dumps(SLIPS) + " ")
     if arguments[0] == "run":
         rubric = () if "--rubric" in arguments else RUBRIC
         judge = () if "--judge" in arguments else study.model
