@@ -236,6 +236,14 @@ def adjust_p_values(
     return adjusted
 
 
+def floor_variance(variance: float, n: int) -> float:
+    """Return the variance of a mean of n items, at least that of half of one in n + 1.
+
+    Items that are all the same may differ in others.
+    """
+    return max(variance, 0.5 / (n + 1) / max(1, n))
+
+
 def combine_limits(
     first: tuple[float, float, float],
     second: tuple[float, float, float],

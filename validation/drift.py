@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from validation.cluster_comparison import SideTotals, estimate_clustered_difference
-from validation.comparison import adjust_p_values
+from validation.comparison import adjust_p_values, floor_variance
 from validation.estimate import Estimate
 from validation.resampling import Floats, sum_by_number
 
@@ -116,8 +116,7 @@ def estimate_drift(
         return estimate_clustered_difference(late, early, confidence, least_variance)
 
     error = compare(columns).inputs["se"] or 0.0  # of independent items
-    n = len(columns)
-    minimum = max(error**2, 0.5 / (n + 1) / n) if n else 0.0
+    minimum = floor_variance(error**2, len(columns))
     drift = compare(sum_by_number(columns, names), minimum)
     return Estimate(
         *("drift", drift.value, drift.low, drift.high, drift.n, confidence, drift.method),

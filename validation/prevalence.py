@@ -199,8 +199,7 @@ def estimate_recall(
     value = strata[0][0] / total * (flagged.share or 0.0) / _mix_shares(strata)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
-        normal = compute_quantile(confidence)
-        narrower = 1.0 if df is None else (normal / compute_quantile(confidence, df)) ** 2
+        narrower = compute_widening(confidence, df) ** -2
         draws = _draw_recall(strata, narrower / design_effect, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:

@@ -28,7 +28,7 @@ from validation import (
     poststratify,
 )
 from validation.agreement import LEAST_POSITIVES
-from validation.intervals import compute_quantile
+from validation.intervals import compute_widening
 
 TaskInfluences = tuple[Sequence[str], Influences]
 
@@ -441,7 +441,7 @@ def correct_by_error_rates(
             reason = "all traces are of one task: how tasks differ is not known"
             unknown = replace(nothing, reason=reason)
             return CodeEstimates(unknown, precision, sensitivity, *labels)
-        fewer = (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
+        fewer = compute_widening(confidence, df) ** -2
     (tp, positive), (tn, negative) = (
         _round_counts(rate, fewer) for rate in (sensitivity, specificity)
     )

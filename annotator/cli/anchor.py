@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import add_judge_options, is_given, make_judge_settings
@@ -114,7 +115,7 @@ def command(
         plan = api.plan_look(source, judge, **about, **limits)
     else:
         if not api.is_run(source):
-            raise click.UsageError(f"{source}: neither a run directory nor anchors")
+            raise AnnotatorError(f"{source}: neither a run directory nor anchors")
         judge = _make_judge(judge_name, options, api.open_run(source))
         if not out:
             raise click.UsageError("--out DIR is missing: the directory of the new anchors")

@@ -307,7 +307,10 @@ def _say_next(run: api.Run, folder: Path, *, again: bool, in_shard: bool) -> Non
         if run.conditions:
             by = run.conditions[0].name
             say_next("compare", folder, "--by", by, purpose="the conditions beside each other")
-        say_next("sample", folder, "-n", 60, purpose="draw traces for people to label")
+        if any(folder.glob("labels*.jsonl")):
+            say_next("calibrate", folder, purpose="how far the judge agrees with the labels")
+        else:
+            say_next("sample", folder, "-n", 60, purpose="draw traces for people to label")
 
 
 def _divide_limits(options: dict[str, Any], shards: int, notice: Callable[[str], None]) -> None:

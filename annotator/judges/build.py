@@ -453,9 +453,10 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
 
         judge = Critic(judge, _set_default_temperature(settings.critic), session)
         members.append(judge)
-    for member in members:
+    is_limited = settings.max_cost is not None and not settings.by_file  # files send nothing
+    for member in members if is_limited else ():
         has_costs = member.options.provider.costs  # in each answer
-        if member.price is None and not has_costs and settings.max_cost is not None:
+        if member.price is None and not has_costs:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"

@@ -42,6 +42,7 @@ from annotator.reports.sides import (
     read_sides,
 )
 from annotator.rubrics import NONE, Scheme, name_group
+from annotator.runs.manifest import COUNTING, list_differences
 from annotator.runs.run import Run, name_runs
 from validation import (
     Estimate,
@@ -59,8 +60,9 @@ from validation import (
     run_fisher_test,
     run_mcnemar_test,
 )
+from validation.comparison import floor_variance
 
-NOT_COMPARABLE = "a judge cannot find it, or is a screen"
+NOT_COMPARABLE = "a judge cannot find it, or only reports what it recognises"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +169,12 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    partial = [
-        Note(f"{name}: {text}", "part")
-        for name, run in zip(name_runs(runs), runs, strict=True)
-        for text in run.manifest.limitations
-    ]
+    names, partial = name_runs(runs), []
+    for name, run in zip(names, runs, strict=True):
+        partial += [Note(f"{name}: {text}", "part") for text in run.manifest.limitations]
+        if gaps := list_differences(runs[0].manifest, run.manifest, COUNTING):
+            text = f"{name} does not count traces as {names[0]} does: {'; '.join(gaps)}."
+            partial.append(Note(text, "counting"))
     comparable: list[tuple[Scheme, ReadSides]] = []
     empty = []
     for scheme in shared:
@@ -406,7 +409,7 @@ def _compare_two(
             _, b, c, _ = _count_pairs(row.code, sides)
             size = len(sides[0])
             differ = (b + c) / size - ((b - c) / size) ** 2
-            minimum = max(differ, 0.5 / (size + 1)) / size
+            minimum = floor_variance(differ / size, size)
         first, second = (side.of(n) for side in totals)
         gap = estimate_clustered_difference(first, second, terms.confidence, minimum)
         rows.append(replace(row, difference=gap))

@@ -28,7 +28,8 @@ from annotator.reports.sides import (
 )
 from annotator.traces.clusters import ClusterCounts
 from validation import LEAST_CLUSTERS, Estimate, Test
-from validation.intervals import compute_p_value, compute_quantile
+from validation.comparison import floor_variance
+from validation.intervals import compute_p_value, compute_quantile, compute_widening
 
 _METHOD = "post-stratified"
 
@@ -161,18 +162,11 @@ def _subtract(
     variance, frees, unlabelled = -2 * (together or 0.0), [], 0.0
     for share in shares:
         free = share.inputs["df"]
-        widened = (
-            1.0
-            if free is None
-            else compute_quantile(confidence, max(free, 1)) / compute_quantile(confidence)
-        )
-        variance += (share.inputs["posterior_sd"] / widened) ** 2
+        variance += (share.inputs["posterior_sd"] / compute_widening(confidence, free)) ** 2
         unlabelled += share.inputs["unlabelled"]
         frees.append(free)
     if together is not None:
-        # Sides that agree in all of n labels may differ in others: half of one in n + 1.
-        labels = max(1, min(count_labels(share) for share in shares))
-        variance = max(variance, 0.5 / (labels + 1) / labels)
+        variance = floor_variance(variance, min(count_labels(share) for share in shares))
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
     inputs = {"first": shares[0].value, "second": shares[1].value, "covariance": together}

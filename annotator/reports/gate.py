@@ -27,7 +27,7 @@ from annotator.reports.sides import RUN
 from annotator.rubrics import Scheme, name_group
 from annotator.rubrics.annotations import Finding
 from annotator.runs.anchors import Anchors
-from annotator.runs.manifest import list_differences
+from annotator.runs.manifest import JUDGING, list_differences
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Estimate, Test, subtract_estimates
@@ -36,7 +36,6 @@ from validation.intervals import compute_quantile
 GateWord = Literal["worse", "moved", "not decided", "better", "held"]
 POWER = 0.8
 _POWER_QUANTILE = NormalDist().inv_cdf(POWER)
-_OF_JUDGE = ("judge", "prompt_sha256", "redaction", "only", "rejected", "least_read")
 _OPEN = 0.05  # of the traces; the note on more undecided and failed ones comes first
 _LARGEST = 3  # drifts in a note
 _LABELLED = "The labels correct the judge of each run: the anchors are not used."
@@ -267,8 +266,7 @@ def gate_runs(
         kept = [code for code in selected if code in rows and _has_share(rows[code])]
         left_out = tuple(code for code in selected if code not in kept)
         if left_out and (codes or not kept):
-            which = list_first(left_out, 3) if codes else f"the codes of {scheme.id}"
-            empty.append(f"{which} cannot be gated by {base.judge}")
+            empty.append(f"{list_first(left_out, 3)} cannot be gated by {base.judge}")
         elif kept:
             families = kept, list_groups(scheme, kept)
             if anchors and anchors.rubric.id == scheme.id and why:
@@ -323,9 +321,7 @@ def _check_judges(base: Run, new: Run, schemes: Sequence[Scheme]) -> None:
         if (later := new.scheme(scheme.id)).sha256 != scheme.sha256
     ]
     changed += [
-        sanitize_line(line, 200)
-        for line in list_differences(base.manifest, new.manifest)
-        if line.partition(":")[0] in _OF_JUDGE
+        sanitize_line(line, 200) for line in list_differences(base.manifest, new.manifest, JUDGING)
     ]
     if changed:
         raise AnnotatorError(

@@ -36,8 +36,8 @@ _UNDECIDED = {
 _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtful
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = """
-    part model-labels no-tasks missing transferred no-condition alone rejected-most no-shares
-    uncorrected-all found-none spoke-anyway outcome-unknown other-setting conflicts-missed
+    part counting model-labels no-tasks missing transferred no-condition alone rejected-most
+    no-shares uncorrected-all found-none spoke-anyway outcome-unknown other-setting conflicts-missed
     undefined uncounted nothing-to-merge read-in-part no-rule few-labels sums sampling one-task
     undecided bounds few-tasks sizes rare observed no-channel-value unmerged no-channel
     independent tasks corrected rejected-all

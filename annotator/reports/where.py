@@ -25,7 +25,8 @@ _NOT_RECORDED, _NO_FINDING = "not recorded (older version)", "no failure found"
 _APART = (_NO_AGENT, _NOT_SHOWN, _NOT_RECORDED, _NO_FINDING)
 _THIRDS = ("first third", "middle third", "last third")
 _NOTES = {
-    "agent": "A judge is often wrong about the step, and less often about the agent.",
+    "agent": "A judge is often wrong: on 23 runs that people labelled, a language model named the"
+    " agent in 18 and the step in 12. Check yours: annotate calibrate.",
     "pair": "Caused by: the author of the first quoted message of an agent. Shows at: the author of"
     " the next quoted message after it.",
     "third": "A third of the run's messages.",

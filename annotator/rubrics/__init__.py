@@ -1,6 +1,6 @@
 """Rubrics: taxonomies of codes, in YAML files of ours (/rubrics) and of users."""
 
-from annotator.rubrics.loading import list_built_in, load_rubric, read_definitions
+from annotator.rubrics.loading import list_built_in, load_recorded, load_rubric, read_definitions
 from annotator.rubrics.model import (
     NONE,
     Choice,
@@ -25,6 +25,7 @@ __all__ = [
     "SchemeCode",
     "group_codes",
     "list_built_in",
+    "load_recorded",
     "load_rubric",
     "name_group",
     "read_definitions",

@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import os
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from pydantic import ValidationError
 from annotator.base.errors import AnnotatorError, RubricError
 from annotator.base.files import find_resources
 from annotator.base.remote import find_url, localize
-from annotator.base.text import suggest
+from annotator.base.text import replace_surrogates, suggest
 from annotator.base.yaml import read_yaml
-from annotator.rubrics.model import Code, Rubric
+from annotator.rubrics.model import Code, Rubric, Scheme
 
 _MOST_BASES = 8
 
@@ -35,7 +36,8 @@ def load_rubric(name_or_file: str) -> Rubric:
     """
     # A base is never fetched: a stranger's file could name any address.
     path = localize(name_or_file) if find_url(name_or_file) else _find(name_or_file, Path())
-    return _validate(path, *_read(path))
+    file = "" if path in list_built_in() else replace_surrogates(os.path.abspath(path))
+    return _validate(path, *_read(path), file)
 
 
 def read_definitions(name: str, sha256: str) -> dict[str, str]:
@@ -46,9 +48,20 @@ def read_definitions(name: str, sha256: str) -> dict[str, str]:
     return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
 
 
-def _validate(path: Path, value: dict[str, Any], digest: str) -> Rubric:
+def load_recorded(scheme: Scheme) -> Rubric | None:
+    """Return the rubric of a scheme, if its file, or the built-in one, has still the same hash."""
+    # A stranger's scheme must not name files to be read by its id.
+    built_in = [scheme.id] if scheme.id in {path.stem for path in list_built_in()} else []
+    for source in (scheme.file, *built_in):
+        with suppress(RubricError):
+            if source and (rubric := load_rubric(source)).sha256 == scheme.sha256:
+                return rubric
+    return None
+
+
+def _validate(path: Path, value: dict[str, Any], digest: str, file: str = "") -> Rubric:
     try:
-        return Rubric.model_validate(value | {"sha256": digest})
+        return Rubric.model_validate(value | {"sha256": digest, "file": file})
     except ValidationError as error:
         lines = [_explain(problem, value) for problem in error.errors(include_url=False)]
         raise RubricError(f"{path}: " + "; ".join(lines)) from error

@@ -146,7 +146,7 @@ def name_group(name: str) -> str:
 class Scheme(BaseModel):
     """A rubric without its texts, and the codes that a judge can find, as ``run.json`` records it.
 
-    ``sha256`` is empty if the version of the rubric is unknown.
+    ``sha256`` is empty if the version of the rubric is unknown; ``file`` if it is built in.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -158,6 +158,7 @@ class Scheme(BaseModel):
     choice: Choice
     applies_to: AppliesTo = AppliesTo()
     codes: tuple[SchemeCode, ...]
+    file: str = ""
 
     def __hash__(self) -> int:
         return hash((self.id, self.version, self.sha256))
@@ -228,7 +229,7 @@ class Rubric(_Strict):
     ``many`` codes. ``quote_from``: the origins that quotes may come from. ``show``: the parts of a
     trace in a prompt; agents' steps are added if they can be quoted. ``precedence``: code ids,
     strongest first; an empty list is no order. ``attribution``: a finding also names the agent and
-    the step of its first quoted message.
+    the step of its first quoted message. ``file``: its path, "" if it is built in.
     """
 
     id: Name
@@ -249,6 +250,7 @@ class Rubric(_Strict):
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
     precedence: tuple[Name, ...] = ()
     sha256: str = Field(default="", exclude=True)
+    file: str = Field(default="", exclude=True)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Rubric":
@@ -335,6 +337,7 @@ class Rubric(_Strict):
             id=self.id,
             version=self.version,
             sha256=self.sha256,
+            file=self.file,
             title=self.title,
             choice=self.choice,
             applies_to=AppliesTo(**self.applies_to.model_dump()),  # recorded in full

@@ -12,13 +12,12 @@ from annotator.base.text import dump_json
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import STATUSES
 from annotator.runs.arms import SelectedTraces
-from annotator.runs.manifest import Manifest, list_differences
+from annotator.runs.manifest import JUDGING, Manifest, list_differences
 from annotator.runs.run import Run, open_run
 from annotator.traces import Traces
 from annotator.traces.lines import dump_trace, load_trace
 
 _FILE, _TRACES = "anchors.json", "traces.jsonl"
-_JUDGE = ("judge", "prompt_sha256", "redaction", "rubrics")  # settings that must not change
 
 
 @dataclass(frozen=True)
@@ -104,11 +103,13 @@ class Anchors:
         Raises:
             AnnotatorError: it has not; the error names the differences.
         """
-        lines = list_differences(*map(self._narrow, (frozen, other)))
-        if differences := [line for line in lines if line.split(":")[0] in _JUDGE]:
+        both = self._narrow(frozen), self._narrow(other)
+        if differences := "; ".join(list_differences(*both, ("rubrics", *JUDGING))):
+            advice = "Freeze answers of a run by the new one"
+            if "in_batches was true" in differences:
+                advice = "annotate anchor asks it in batches, too, with --batch-file FILE"
             raise AnnotatorError(
-                f"{self.folder}: the judge is not the one that was frozen:"
-                f" {'; '.join(differences)}. Freeze answers of a run by the new one"
+                f"{self.folder}: the judge is not the one that was frozen: {differences}. {advice}"
             )
 
     def _narrow(self, manifest: Manifest) -> Manifest:

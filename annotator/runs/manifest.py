@@ -23,11 +23,12 @@ from annotator.rubrics import Rubric, Scheme
 from annotator.runs.conditions import Condition
 from annotator.traces import load_readers
 
+COUNTING = ("only", "rejected", "least_read")
+"""The settings that decide which traces count, and with which status."""
+JUDGING = ("prompt_sha256", "judge", *COUNTING, "redaction")
+"""The settings that make runs those of one judge."""
 # The settings that a resumed run shares with the first one, and shards with each other.
-_SAME = (
-    *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
-    *("rejected", "least_read", "redaction", "conditions"),
-)
+_SAME = ("rubrics", *JUDGING, "sources", "format", "format_plugin", "conditions")
 
 IfRejected = Literal["undecided", "none"]
 
@@ -237,12 +238,16 @@ def resolve_source(source: str) -> str:
     return replace_surrogates(url or os.path.abspath(source))
 
 
-def list_differences(first: Manifest, second: Manifest) -> list[str]:
-    """Return the settings that keep two runs from being one, each with both values."""
+def list_differences(
+    first: Manifest, second: Manifest, settings: Sequence[str] = _SAME
+) -> list[str]:
+    """Return the settings that differ between two runs, each with both values. Default: those that
+    keep the runs from being one.
+    """
     old, new = _collect_settings(first), _collect_settings(second)
     return [
         f"{key}: {_describe_difference(old[key], new[key])}"
-        for key in _SAME
+        for key in settings
         if old[key] != new[key]
     ]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.judges.build import ModelSettings, build_judge
-from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.rubrics import Rubric, load_recorded, load_rubric
 from annotator.runs.execute import Only, RubricSource
 from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, IfRejected
 from annotator.runs.run import Run, is_run, open_run
@@ -44,8 +44,8 @@ def restore_rubric(run: Run | None, rubric: RubricSource | None = None) -> Rubri
     """Return a rubric; by default that of the run.
 
     Raises:
-        AnnotatorError: none is named, and there is no run, or it has several rubrics, or its rubric
-            is a file of its own.
+        AnnotatorError: none is named, and there is no run, or it has several rubrics, or the file
+            of its rubric is not there any more, or is changed.
     """
     if isinstance(rubric, Rubric):
         return rubric
@@ -57,13 +57,12 @@ def restore_rubric(run: Run | None, rubric: RubricSource | None = None) -> Rubri
         names = ", ".join(run.schemes)
         raise AnnotatorError(f"{run}: it was judged by {names}: say which with --rubric")
     [scheme] = run.schemes.values()
-    if scheme.id in {path.stem for path in list_built_in()}:
-        built_in = load_rubric(scheme.id)
-        if built_in.sha256 == scheme.sha256:
-            return built_in
+    if restored := load_recorded(scheme):
+        return restored
     raise AnnotatorError(
-        f"{run}: its rubric {scheme.id} (version {scheme.version}) is not built in: name its"
-        " file with --rubric"
+        f"{run}: its rubric {scheme.id} (version {scheme.version}) is not"
+        f" {f'in {scheme.file} any more' if scheme.file else 'built in'}: name its file with"
+        " --rubric"
     )
 
 

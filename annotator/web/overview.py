@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import sanitize_line
 from annotator.reports.frequency import FrequencyTable, count_runs
-from annotator.reports.tables.brief import select_rows, write_summary
+from annotator.reports.tables.brief import list_marks, select_rows, write_summary
 from annotator.reports.tables.frequency import (
     describe_critiques,
     describe_votes,
@@ -100,7 +100,8 @@ def _serialize_table(counted: FrequencyTable, run: int, names: Sequence[str]) ->
     [full] = tabulate([counted])
     brief, table = full.brief or full, sort_by_share(counted)
     rows = select_rows(table) if table.judged else []
-    first = [note for note in brief.notes if note in full.notes]
+    first = list_marks(row.labels.mark for row in rows if row.labels)
+    first += [note for note in brief.notes if note in full.notes]
     group = (
         f", {sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"
         if table.group

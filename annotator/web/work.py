@@ -25,7 +25,8 @@ from annotator.labels.adjudication import (
 from annotator.labels.blinding import blind, make_unblind
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
-from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.rubrics import Rubric, list_built_in, load_recorded, load_rubric
+from annotator.runs.run import is_run, open_run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, TraceOrProblem, check_source
 from annotator.web.label import Work
@@ -55,7 +56,7 @@ class WorkRequest:
 
 
 def find_rubric(sources: Sequence[str]) -> str:
-    """Return the rubric that a sheet is for.
+    """Return the rubric that a sheet is for: the one of the run beside it, or a built-in one.
 
     Raises:
         AnnotatorError: ``sources`` are no sheet; it cannot be read, or names no built-in rubric.
@@ -64,6 +65,10 @@ def find_rubric(sources: Sequence[str]) -> str:
     if sheet is None:
         raise AnnotatorError("--rubric NAME|FILE is missing: only a sheet names its rubric")
     rubrics = LabelFiles([sheet]).count_rubrics()
+    if len(rubrics) == 1 and is_run(sheet.parent):
+        scheme = open_run(sheet.parent).schemes.get(next(iter(rubrics)))
+        if scheme and (rubric := load_recorded(scheme)):
+            return rubric.file or rubric.id
     if len(rubrics) != 1 or rubrics.keys().isdisjoint(path.stem for path in list_built_in()):
         names = sanitize_line(" and ".join(rubrics), 200) or "no rubric"
         where = sanitize_line(str(sheet))

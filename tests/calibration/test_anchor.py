@@ -64,8 +64,7 @@ def study(tmp_path, annotate_cli, judge):
 
 
 def freeze(server, *more, source="run", code=0):
-    base = ("anchor", source, "--out", "anchors", "-n", ANCHORS)
-    return server.call(*base, *(() if "--rubric" in more else RUBRIC), *more, code=code)
+    return server.call("anchor", source, "--out", "anchors", "-n", ANCHORS, *more, code=code)
 
 
 def read_drift(server):
@@ -234,6 +233,7 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
     study.call("run", *files, "--batch-file", "run.jsonl")
     answer_file(study, "run.jsonl", "run.results")
     study.call("run", *files, "--batch-results", "run.results", "--resume")
+    assert "in batches, too, with --batch-file FILE" in freeze(study, source="filed", code=2).err
     freeze(study, "--asks", "2", "--batch-file", "ask.jsonl", source="filed")
     answer_file(study, "ask.jsonl", "ask.results")
     freeze(study, "--resume", "--batch-results", "ask.results", source="filed")
@@ -254,11 +254,13 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
         (("anchor", "anchors", "--temperature", "1"), "temperature was 0.0, is now 1"),
         (("anchor", "anchors", "--model", "other"), "not the one that was frozen"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--rubric", "other.yaml"), "rubrics"),
+        (("run", "traces.jsonl", "--anchors", "anchors", "--least-read", "0"), "least_read: was"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--workers", "2"), "before shards"),
         (("run", "traces.jsonl", "--anchors", "anchors", "--batch"), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "anchors", *RULES), "a model at once"),
         (("run", "traces.jsonl", "--anchors", "nothing"), "no anchors there"),
         (("anchor", "run"), "--out"),
+        (("anchor", "run", "--out", "new"), "slips.yaml any more: name its file with --rubric"),
         (("anchor", "anchors", "-n", "5"), "-n is for new anchors"),
         (("anchor", "anchors", "--out", "new"), "--out is for new anchors"),
         (("anchor", "missing"), "neither a run directory nor anchors"),
@@ -268,12 +270,14 @@ def test_the_answers_of_one_look_in_a_file_do_not_answer_the_next(study):
 def test_another_judge_and_wrong_settings_are_refused(study, arguments, message):
     freeze(study, "--asks", "0")
     (study.folder / "other.yaml").write_text(json.dumps(SLIPS | {"version": 2}))
+    (study.folder / "slips.yaml").write_text(json.dumps(SLIPS) + " ")
     if arguments[0] == "run":
         rubric = () if "--rubric" in arguments else RUBRIC
         judge = () if "--judge" in arguments else study.model
         arguments = (*arguments, *rubric, *judge, "--out", "new")
     calls, done = count_calls(study, *arguments, code=2)
     assert message in done.err.replace("\n", " ")
+    assert not ("neither" in message and "Usage:" in done.err)
     assert calls == 0
 
 

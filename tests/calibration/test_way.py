@@ -10,6 +10,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.labels.blinding import blind, make_unblind
 from annotator.labels.decisions import Decision
 from annotator.labels.store import LabelStore
+from annotator.rubrics import load_rubric
 from tests.calibration.build import label, make_rubric, make_run, said, said_in_words, write_labels
 from tests.conftest import write_run
 
@@ -188,6 +189,22 @@ def test_ids_are_blinded(tmp_path):
     assert [unblind(name) for name in ("t1", "trace-c14cddc033f6", "trace-000000000000")] == [
         *("t1", "a/b", "trace-000000000000")
     ]
+
+
+def test_a_sheet_beside_a_run_is_for_the_runs_own_rubric_file(tmp_path):
+    """Until the file has another version."""
+    pytest.importorskip("starlette")
+    from annotator.web.work import find_rubric
+
+    rubric = make_rubric(tmp_path)
+    file = tmp_path / "own.yaml"
+    file.write_text(json.dumps(rubric.model_dump(mode="json", by_alias=True)))
+    run = make_run(tmp_path / "run", load_rubric(str(file)), [said("t", "alpha")])
+    sheet = [str(write_labels(run / "sheet.jsonl", [{"trace_id": "t", "rubric": rubric.id}]))]
+    assert find_rubric(sheet) == str(file)
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(AnnotatorError, match="give the rubric with --rubric"):
+        find_rubric(sheet)
 
 
 def test_a_sheet_names_its_rubric(tmp_path):

@@ -386,6 +386,20 @@ def test_a_later_answer_counts_beside_the_error_of_the_first(annotate_cli, runs)
     assert (done.code, statuses()) == (0, ["labelled"] * 2), done.err
 
 
+def test_files_need_no_price_and_labels_that_are_there_come_next(annotate_cli, runs):
+    runs(2)
+    with Server(lambda _: RIGHT) as server:
+        base = args(server, "--out", "out", "--max-cost", "1")
+        assert "price" in annotate_cli(*base).err
+        assert annotate_cli(*base, "--batch-file", "1.jsonl").code == 0
+        answer(server, "1.jsonl", "1-done.jsonl")
+        Path("out/labels.jsonl").touch()
+        done = annotate_cli(*base, "--resume", "--batch-results", "1-done.jsonl")
+    assert (done.code, statuses()) == (0, ["labelled"] * 2), done.err
+    assert "next: annotate calibrate out" in done.err
+    assert "next: annotate sample" not in done.err
+
+
 # Money.
 
 

@@ -65,8 +65,17 @@ def test_undecided_traces_bring_bounds_and_the_worst_notes_first(annotate_cli, t
     assert "more note" not in annotate_cli("report", run, "-v").out
 
 
-def test_corrected_shares_come_first_and_their_marks_are_explained(annotate_cli, tmp_path):
-    rubric = make_rubric(tmp_path, "primary", id="first")
+@pytest.mark.parametrize(
+    ("group", "end"),
+    [("words", " {2}in all"), ("a_group_of_a_long_name", "")],
+    ids=["room", "none"],
+)
+def test_corrected_shares_come_first_and_their_marks_are_explained(
+    annotate_cli, tmp_path, group, end
+):
+    """Where 80 columns have no room for secondary codes, a line names the option that has."""
+    groups = {"alpha": "most", "beta": "most", "gamma": group}
+    rubric = make_rubric(tmp_path, "primary", id="first", groups=groups)
     run = make_run(tmp_path / "run", rubric, traces())
     rows = [
         {"trace_id": f"t{n}", "rubric": "first", "annotator": "ann", "primary": code}
@@ -78,7 +87,8 @@ def test_corrected_shares_come_first_and_their_marks_are_explained(annotate_cli,
     words = " ".join(out.split())
     assert "Most common: beta, 33 % of traces" in words  # where the judge says 17 %
     assert "corrected by the labels." in words
-    assert re.search(r"judged %  corrected %  95 % interval +mark\n", out)
+    assert re.search(rf"judged %  corrected %  95 % interval +mark{end}\n", out)
+    assert ("traces: with the code as the primary one; -v also" in out) == (not end)
     assert "blind: in the labelled traces neither the judge nor a person gave this code." in out
 
 

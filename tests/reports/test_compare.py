@@ -326,6 +326,17 @@ def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric, name)
             assert json.loads((run / "run.json").read_text())["id"] in done.out
 
 
+def test_runs_that_count_traces_by_other_settings(annotate_cli, tmp_path, rubric):
+    """The shares differ by the settings alone, so a terminal shows it first."""
+    first, _ = two_runs(tmp_path, rubric)
+    _, second = two_runs(tmp_path / "new", rubric, least_read=0.5, rejected="none")
+    done = annotate_cli("compare", first, second, "--by", "run")
+    assert (
+        'second does not count traces as first does: rejected: was "undecided", is now "none";'
+        " least_read: was 0.9, is now 0.5."
+    ) in " ".join(done.out.split())
+
+
 def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric):
     one, _ = two_runs(tmp_path, rubric)
     newer = make_rubric(tmp_path, version=2)

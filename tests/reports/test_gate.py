@@ -327,6 +327,8 @@ def damage(name, tmp_path, rubric):
     base = version(tmp_path / "base", rubric, ["alpha"])
     if name == "other judge":
         version(tmp_path / "new", rubric, ["alpha"], "v2", judge="llm:other")
+    if name == "other criteria":
+        version(tmp_path / "new", rubric, ["alpha"], "v2", least_read=0.5)
     if name == "other version":
         version(tmp_path / "new", make_rubric(tmp_path, version=2), ["alpha"], "v2")
     if name == "other rubric":
@@ -350,9 +352,10 @@ def damage(name, tmp_path, rubric):
         ("same run", "this run was given twice"),
         ("missing", "new: not a run directory"),
         ("other judge", 'judge: id was "llm:m", is now "llm:other"'),
+        ("other criteria", "least_read: was 0.9, is now 0.5"),
         ("other version", "faults was v1"),
         ("other rubric", "have no rubric in common"),
-        ("screen", "the codes of faults cannot be gated by llm:m"),
+        ("screen", "alpha, beta, gamma cannot be gated by llm:m"),
         ("no code", "--codes alpa: no such code, did you mean 'alpha'?"),
         ("no share", "gamma cannot be gated by llm:m"),
         ("nothing judged", "no trace judged by faults"),

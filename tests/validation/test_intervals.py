@@ -10,7 +10,11 @@ from scipy.stats import binomtest
 
 import validation
 from tests.conftest import ROOT
-from validation.intervals import compute_wilson_interval, compute_wilson_limits
+from validation.intervals import (
+    compute_widening,
+    compute_wilson_interval,
+    compute_wilson_limits,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,15 @@ def test_no_trials_are_undefined():
 )
 def test_limits_for_an_effective_number(share, n, df, low, high):
     assert compute_wilson_limits(share, n, df=df) == pytest.approx((low, high), abs=1e-6)
+
+
+# By tables: t of 1 and 2 degrees of freedom is 12.7062 and 4.30265, the normal quantile 1.959964.
+# Below 1 nothing is known of how clusters differ: the limits are 0 and 1, and no variance is wider.
+@pytest.mark.parametrize(
+    ("df", "factor"), [(None, 1.0), (-1, 1.0), (0, 1.0), (0.5, 1.0), (1, 6.48288), (2, 2.19527)]
+)
+def test_students_quantile_over_the_normal_one(df, factor):
+    assert compute_widening(0.95, df) == pytest.approx(factor, abs=1e-5)
 
 
 def test_importing_the_package_is_light():

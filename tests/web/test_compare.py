@@ -147,3 +147,13 @@ def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, vis
     assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0
     check_narrow(page, [f"m{n}" for n in range(arms)])
+
+
+def test_the_marks_of_corrected_shares_are_explained(sides, serve, visit, annotate_cli):
+    """By hand: labels of three of the judge's four alpha, no gamma anywhere."""
+    first, _, labels = sides
+    assert annotate_cli("calibrate", first, "--labels", labels).code == 0
+    page = visit(serve("view", first).address)
+    shown = page.locator("section.table > ul.notes").inner_text()
+    assert "thin: fewer than 5 labels where the judge gave this code" in shown
+    assert "blind: in the labelled traces neither the judge nor a person" in shown

@@ -35,6 +35,7 @@ MARKS = {
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, and none of them has a label",
 }
+_PRIMARY_ONLY = "traces: with the code as the primary one; -v also counts secondary ones."
 _OF_BOUNDS = ("bounds", "screens")  # notes
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 LEAST_NAME = 16  # characters of a code's name
@@ -50,6 +51,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     rows = select_rows(table)
     groups = [row for row in rows if row.kind == "group"]
     header, lines = write_rows(rows, table)
+    is_cut = "in all" not in header and _has_secondary(rows)
     ranked = rank_notes(full.notes, corrected=bool(table.correction))
     notes = [x for x in ranked if getattr(x, "id", "") not in ("marks", *_OF_BOUNDS)]
     bounds = []
@@ -59,7 +61,10 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     critic = [line for line in full.lines if line.startswith("critic: ")]
     blocks = [
         [line for note in bounds for line in wrap_line(note, "   ").splitlines()],
-        explain_marks(row.labels.mark for row in rows if row.labels),
+        [
+            *explain_marks(row.labels.mark for row in rows if row.labels),
+            *([_PRIMARY_ONLY] if "traces" in header and is_cut else []),
+        ],
         [*votes, *critic],
         _show_examples(rows, table),
     ]
@@ -178,7 +183,7 @@ def write_rows(
     total = table.n + table.undecided + table.failed
     level = f"{100 * table.correction.confidence:g}" if table.correction else "95"
     shares = any(row.share and row.share.value is not None for row in rows)
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, Sequence[str]] = {}
     if shares:
         columns["traces"] = [
             str(row.count)
@@ -197,10 +202,21 @@ def write_rows(
         columns["mark"] = [row.labels.mark if row.labels else UNDEFINED for row in rows]
     elif not shares or table.undecided + table.failed > _OPEN * total or _has_unshared(rows):
         columns["bounds %"] = [format_bounds(r.bounds) if r.bounds else UNDEFINED for r in rows]
-    many = any(row.anywhere not in (None, row.count) for row in rows)
-    if shares and many and not table.correction:
+    if shares and _has_secondary(rows):
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    return fit_rows([write_name(row) for row in rows], columns | dict(more or {}))
+    columns |= more or {}
+    names = [write_name(row) for row in rows]
+    if table.correction and _measure_columns(columns) + max(map(measure, names)) > WIDTH:
+        columns.pop("in all", None)
+    return fit_rows(names, columns)
+
+
+def _has_secondary(rows: Sequence[Row]) -> bool:
+    return any(row.anywhere not in (None, row.count) for row in rows)
+
+
+def _measure_columns(columns: Mapping[str, Sequence[str]]) -> int:
+    return sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
 
 
 def fit_rows(
@@ -209,8 +225,7 @@ def fit_rows(
     """Return the header and the rows of a table of 80 columns. The names in its first column lose
     their middle if they are too long, but keep ``LEAST_NAME`` characters.
     """
-    used = sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
-    names = cut_names(names, max(LEAST_NAME, WIDTH - used))
+    names = cut_names(names, max(LEAST_NAME, WIDTH - _measure_columns(columns)))
     return (title, *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -244,16 +259,17 @@ def _has_share(row: Row) -> bool:
 
 def explain_marks(marks: Iterable[str]) -> list[str]:
     """Return lines of 80 columns: a sentence for each kind of mark among ``marks``."""
-    return [line for text in _list_marks(marks) for line in wrap_line(text, "   ").splitlines()]
+    return [line for text in list_marks(marks) for line in wrap_line(text, "   ").splitlines()]
 
 
 def explain_labels(marks: Iterable[str]) -> str:
     """Return the meaning of the columns of labels and marks, in one line."""
     counts = "labels: where the judge gave the code + others where a person gave it."
-    return " ".join((counts, *_list_marks(marks)))
+    return " ".join((counts, *list_marks(marks)))
 
 
-def _list_marks(marks: Iterable[str]) -> list[str]:
+def list_marks(marks: Iterable[str]) -> list[str]:
+    """Return a sentence for each kind of mark among ``marks``."""
     kinds = set(marks)
     return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in kinds]
 
