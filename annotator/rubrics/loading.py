@@ -50,11 +50,12 @@ def read_definitions(name: str, sha256: str) -> dict[str, str]:
 
 def load_recorded(scheme: Scheme) -> Rubric | None:
     """Return the rubric of a scheme, if its file, or the built-in one, has still the same hash."""
-    # A stranger's scheme must not name files to be read by its id.
+    # A run may be a stranger's: nothing is fetched for it, and its ids name no files.
     built_in = [scheme.id] if scheme.id in {path.stem for path in list_built_in()} else []
-    for source in (scheme.file, *built_in):
+    files = [] if find_url(scheme.file) else [scheme.file]
+    for source in filter(None, (*files, *built_in)):
         with suppress(RubricError):
-            if source and (rubric := load_rubric(source)).sha256 == scheme.sha256:
+            if (rubric := load_rubric(source)).sha256 == scheme.sha256:
                 return rubric
     return None
 
