@@ -125,8 +125,8 @@ class PromptBuilder:
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
 
-    def fit(self, build: BuildPrompt, max_characters: int | None) -> Prompt:
-        """Return the prompt that ``build`` returns for the characters that fit.
+    def fit(self, build: BuildPrompt, max_characters: int | None) -> list[Prompt]:
+        """Return the prompt that ``build`` returns for the characters that fit, the only one.
 
         Raises:
             UnreadableTrace, CallFailed: as :meth:`prompts`.
@@ -135,7 +135,7 @@ class PromptBuilder:
             prompt = build(max_characters, self._layout)
             room = self._compute_room(prompt)
             if room is None or estimate_max_tokens(prompt.trace_section) <= room:
-                return prompt
+                return [prompt]
             max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
         reason = f"the model's context of {self.context} tokens leaves no room for them"
         raise CallFailed(reason, "length")
