@@ -115,7 +115,7 @@ class Critic(LLMJudge):
         """Ask about each finding."""
         trace, rubric = judge_call.trace, judge_call.rubric
         renders = [partial(render_critic, trace, rubric, each) for each in judge_call.findings]
-        builds = [partial(self._prompt_builder.fit, render) for render in renders]
+        builds = map(self._fit_one, renders)
         answers = await gather_all([self._ask_shrinking(judge_call, build) for build in builds])
         critiques: dict[str, Critique] = {}
         for [answer], *_ in answers:

@@ -211,11 +211,15 @@ class LLMJudge(Model):
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
         render = partial(render_confirmation, trace, rubric, limit_claims(claims, aside))
-        build = partial(self._prompt_builder.fit, render)
+        build = self._fit_one(render)
         [verdict], prompts, _ = await self._ask_shrinking(judge_call, build, max_characters)
         if verdict.error or not prompts:
             return replace(verdict, error=f"confirming call: {verdict.error}")
         return mark_unseen(mark_undecided(verdict, prompts[0], rubric), prompts[0], claims)
+
+    def _fit_one(self, render: Callable[..., Prompt]) -> Callable[[int | None], list[Prompt]]:
+        """Return the function that builds the one prompt of ``render`` for so many characters."""
+        return partial(self._prompt_builder.fit, lambda *limits: [render(*limits)])
 
     async def _ask_shrinking(
         self,
@@ -230,8 +234,8 @@ class LLMJudge(Model):
         for _ in range(MAX_SHRINKS):
             try:
                 prompts = build(max_characters)
-                asked = [self._converse(judge_call, prompt) for prompt in prompts]
-                return await gather_all(asked), prompts, too_long
+                calls = [self._converse(judge_call, prompt) for prompt in prompts]
+                return await gather_all(calls), prompts, too_long
             except (UnreadableTrace, CallFailed) as error:
                 return [_make_failure(error)], [], too_long
             except TooLong as error:
