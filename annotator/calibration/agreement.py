@@ -14,6 +14,7 @@ from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
 from annotator.calibration.model import Baseline, Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import JUDGED
 from annotator.traces.clusters import name_lone_cluster
 from validation import (
     Estimate,
@@ -86,7 +87,7 @@ def list_judge_answers(sample: JudgedSample) -> dict[str, str]:
     return {
         unit: join_labels(sample.rubric.labels_of(annotation))
         for unit, annotation in sample.selected.items()
-        if annotation.status in ("labelled", "none")
+        if annotation.status in JUDGED
     }
 
 
@@ -306,7 +307,7 @@ def compare_votes(
     clusters: list[str] = []
     for trace in matched.all:
         votes = sample.selected[trace.trace_id].votes
-        if len(votes) < 2 or not all(vote.status in ("labelled", "none") for vote in votes):
+        if len(votes) < 2 or not all(vote.status in JUDGED for vote in votes):
             continue
         codes = [vote.codes if rubric.choice == "many" else {vote.primary} for vote in votes]
         human = trace.counted.human
@@ -327,7 +328,7 @@ def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[
         runs = [
             set(rubric.labels_of(annotation))
             for annotation in annotations
-            if annotation.status in ("labelled", "none")
+            if annotation.status in JUDGED
         ]
         if len(runs) > 1:
             union = set[str]().union(*runs)

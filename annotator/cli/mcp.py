@@ -120,7 +120,7 @@ class _Tools:
         """List the findings of a code as JSON lines: trace, rationale, quotes and their sources.
         The first JSON line says how many there are in the counted traces, by rubric.
         """
-        from annotator.reports.counts import JUDGED
+        from annotator.rubrics.annotations import JUDGED
 
         _check_number("limit", limit)
         opened = self._open(run)

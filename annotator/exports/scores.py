@@ -11,9 +11,8 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import NewFile
 from annotator.base.text import dump_json, list_first, sanitize_line
-from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, Finding
+from annotator.rubrics.annotations import JUDGED, Annotation, Finding
 from annotator.runs.run import Run
 
 TRACE_ID = "tool_trace_id"

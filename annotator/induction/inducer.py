@@ -37,7 +37,7 @@ from annotator.induction.result import (
 from annotator.induction.sampling import TraceSample
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import NONE, Rubric, load_rubric
-from annotator.rubrics.annotations import Annotation, Usage, UsageRange
+from annotator.rubrics.annotations import JUDGED, Annotation, Usage, UsageRange
 from annotator.rubrics.changes import dump_rubric
 from annotator.runs.arms import Arm, SelectedTraces, Trial, read_run_cost
 from annotator.runs.execute import Callbacks, RunProgress, ignore, run_plan
@@ -311,9 +311,7 @@ def list_findings(annotation: Annotation) -> list[OpenFinding]:
 def _list_judged(run: Run, trace_ids: Sequence[str]) -> list[Annotation]:
     """Return the judged ones of some traces of a run, by their ids."""
     selected = set(trace_ids)
-    judged = (
-        x for x in run.annotations() if x.status in ("labelled", "none") and x.trace_id in selected
-    )
+    judged = (x for x in run.annotations() if x.status in JUDGED and x.trace_id in selected)
     return sorted(judged, key=lambda annotation: annotation.trace_id)
 
 

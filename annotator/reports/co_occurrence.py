@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 
 from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lines
-from annotator.reports.counts import JUDGED
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
 from annotator.reports.table import Line, Table, name_judge, name_rubric
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import JUDGED
 from annotator.runs.run import Run, name_runs
 
 

@@ -10,7 +10,9 @@ from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import (
     ALL_REJECTED,
+    ANSWERED,
     AUTHORS_UNKNOWN,
+    JUDGED,
     Annotation,
     Decision,
     Finding,
@@ -19,7 +21,6 @@ from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, compute_share, find_cluster
 from validation import Interval
 
-JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
 
 
@@ -158,7 +159,7 @@ class TraceCounts:
             self.outcome_unknown += annotation.attributes.get("passed") is None
             if annotation.status == "labelled" or not self.of_labelled:
                 self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
-        if annotation.status in (*JUDGED, "undecided"):
+        if annotation.status in ANSWERED:
             # The facts beside a trace are not part of it.
             left_out = annotation.truncated.keys() - {"observations"}
             self.truncated += bool(left_out) or annotation.read < 1

@@ -20,12 +20,11 @@ from annotator.reports.comparison import (
     list_groups,
 )
 from annotator.reports.corrected import count_labels
-from annotator.reports.counts import JUDGED
 from annotator.reports.digits import Share, format_points
 from annotator.reports.notes import rank_notes
 from annotator.reports.sides import RUN
 from annotator.rubrics import Scheme, name_group
-from annotator.rubrics.annotations import Finding
+from annotator.rubrics.annotations import JUDGED, Finding
 from annotator.runs.anchors import Anchors
 from annotator.runs.manifest import JUDGING, list_differences
 from annotator.runs.run import Run, name_runs

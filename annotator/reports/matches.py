@@ -7,9 +7,8 @@ from typing import Literal
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, format_count, list_first
 from annotator.induction.codebook import Codebook
-from annotator.reports.counts import JUDGED
 from annotator.reports.table import Table
-from annotator.rubrics.annotations import Evidence
+from annotator.rubrics.annotations import JUDGED, Evidence
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster
 from validation import Estimate, compute_cohen_kappa, count_pairs, measure_agreement

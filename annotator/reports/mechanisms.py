@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, suggest
-from annotator.reports.counts import JUDGED
 from annotator.reports.table import Table
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Evidence
+from annotator.rubrics.annotations import JUDGED, Evidence
 from annotator.runs.run import Run
 from annotator.traces.clusters import ClusterCounts, compute_share, find_cluster
 from validation import Interval

@@ -20,9 +20,8 @@ from annotator.calibration.model import (
     LabelledTrace,
     count_answer,
 )
-from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, get_attribute
+from annotator.rubrics.annotations import JUDGED, Annotation, get_attribute
 from annotator.runs.conditions import describe_missing
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster

@@ -8,12 +8,11 @@ from typing import Literal
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison import ComparedCode, ConditionComparison, compare
-from annotator.reports.counts import JUDGED
 from annotator.reports.digits import find_limits
 from annotator.reports.frequency import FrequencyTable, Row, count_runs
 from annotator.reports.table import Table
 from annotator.reports.tables.brief import find_share, get_share
-from annotator.rubrics.annotations import Finding
+from annotator.rubrics.annotations import JUDGED, Finding
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import find_cluster
 from validation import Estimate, Interval

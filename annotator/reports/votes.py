@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from annotator.rubrics import NONE
-from annotator.rubrics.annotations import Annotation, Vote
+from annotator.rubrics.annotations import JUDGED, Annotation, Vote
 from annotator.traces.clusters import ClusterCounts
 from validation import Estimate, Interval, compute_wilson_interval
-
-_COUNTED = ("labelled", "none")  # votes that say something
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class VoteCounts:
         """Count the votes of a judged trace, if it has any."""
         if not annotation.votes or annotation.status not in ("labelled", "none", "undecided"):
             return
-        complete = all(vote.status in _COUNTED for vote in annotation.votes)
+        complete = all(vote.status in JUDGED for vote in annotation.votes)
         self.traces += 1
         self.incomplete += not complete
         self.ties += bool(annotation.tie)
@@ -142,5 +140,5 @@ def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tup
     for n, first in enumerate(firsts):
         again = [vote for vote in votes if vote.judge == first.judge and vote.sample == 2]
         for second in again + firsts[n + 1 :]:
-            if first.status in _COUNTED and second.status in _COUNTED:
+            if first.status in JUDGED and second.status in JUDGED:
                 yield (first.judge, second.judge), (first.primary or NONE, second.primary or NONE)

@@ -7,12 +7,12 @@ from statistics import median
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import cut_names, format_count, sanitize_line, wrap_line
-from annotator.reports.counts import JUDGED, TraceCounts
+from annotator.reports.counts import TraceCounts
 from annotator.reports.digits import find_bar, format_limits, format_number, format_percent
 from annotator.reports.notes import NOT_MEASURED, describe_intervals
 from annotator.reports.table import Table, describe_share, name_judge, name_rubric
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, Finding
+from annotator.rubrics.annotations import JUDGED, Annotation, Finding
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import ClusterCounts, compute_share, find_cluster
 from validation import Interval

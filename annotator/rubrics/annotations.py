@@ -17,7 +17,9 @@ from annotator.base.text import describe_validation, replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
-ANSWERED: tuple[Status, ...] = ("labelled", "none", "undecided")
+JUDGED: tuple[Status, ...] = ("labelled", "none")
+"""The statuses of a judgement that counts."""
+ANSWERED: tuple[Status, ...] = (*JUDGED, "undecided")
 """The statuses of a trace with an answer of the judge."""
 AUTHORS_UNKNOWN = "authors unknown: see annotate traces"
 ALL_REJECTED = "all findings were rejected"
@@ -361,7 +363,7 @@ class Annotation:
     @property
     def unanimous(self) -> bool:
         """Whether there are votes that count, and they all say the same."""
-        counted = [vote for vote in self.votes if vote.status in ("labelled", "none")]
+        counted = [vote for vote in self.votes if vote.status in JUDGED]
         return len({(vote.primary, vote.codes) for vote in counted}) == 1
 
     def _repr_html_(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from annotator.rubrics import NONE, Rubric, group_codes
-from annotator.rubrics.annotations import Annotation, Finding, Require, Status, Vote
+from annotator.rubrics.annotations import JUDGED, Annotation, Finding, Require, Status, Vote
 
 Ballots = Sequence[tuple[int, Annotation]]
 
@@ -40,7 +40,7 @@ def elect(
         rubric: the rubric of all votes.
         require: the votes that a code needs.
     """
-    counted = [(n, vote) for n, vote in ballots if vote.status in ("labelled", "none")]
+    counted = [(n, vote) for n, vote in ballots if vote.status in JUDGED]
     blank = _add_votes(blank, ballots)
     if 2 * len(counted) <= len(ballots):
         return _annotate_undecided(blank, ballots)

@@ -7,7 +7,7 @@ from typing import Any
 from annotator.calibration.matching import join_labels
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
-from annotator.rubrics.annotations import Annotation, get_attribute
+from annotator.rubrics.annotations import JUDGED, Annotation, get_attribute
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from annotator.web.payload import dump
@@ -86,7 +86,7 @@ def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label])
     and of each person.
     """
     label = of_trace[0] if of_trace else None
-    judged = annotation.status in ("labelled", "none")
+    judged = annotation.status in JUDGED
     agreement = None
     if judged:
         agreement = "unlabelled"

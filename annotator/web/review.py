@@ -14,6 +14,7 @@ from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import JUDGED
 from annotator.traces import Trace, Unreadable
 from annotator.web.label import QuoteBody, make_passage
 from annotator.web.reading import Reading
@@ -138,7 +139,7 @@ class Review:
             self._store.decide(Decision(body.trace_id, skipped=True), {"reviewed": True})
             return
         annotation, state = self._find_annotation(body.trace_id), self.state(body.trace_id)
-        if annotation["status"] not in ("labelled", "none"):
+        if annotation["status"] not in JUDGED:
             raise RequestError(
                 409, "The judge did not decide this trace: annotate label labels it."
             )

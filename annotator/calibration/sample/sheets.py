@@ -25,7 +25,7 @@ from annotator.calibration.sample.design import (
 )
 from annotator.labels.blinding import blind
 from annotator.rubrics import NONE, Rubric
-from annotator.rubrics.annotations import Annotation
+from annotator.rubrics.annotations import ANSWERED, JUDGED, Annotation
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.clusters import find_cluster
@@ -87,7 +87,7 @@ def find_judged(
         AnnotatorError: the split has no judged trace, a trace has no votes to stratify by, or as
             :func:`annotator.calibration.judged_sample.read_judged_sample`.
     """
-    statuses = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
+    statuses = ANSWERED if undecided else JUDGED
     population: list[tuple[Annotation, str | None, str | None]] = []
 
     def keep(annotation: Annotation) -> None:

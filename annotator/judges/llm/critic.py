@@ -114,10 +114,11 @@ class Critic(LLMJudge):
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about each finding."""
         trace, rubric = judge_call.trace, judge_call.rubric
-        builds = [partial(render_critic, trace, rubric, each) for each in judge_call.findings]
+        renders = [partial(render_critic, trace, rubric, each) for each in judge_call.findings]
+        builds = map(self._fit_one, renders)
         answers = await gather_all([self._ask_shrinking(judge_call, build) for build in builds])
         critiques: dict[str, Critique] = {}
-        for answer, _ in answers:
+        for [answer], *_ in answers:
             if answer.error:
                 return answer
             critiques |= answer.critiques

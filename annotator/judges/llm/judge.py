@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ from annotator.judges.llm.request import (
     HOW_COUNTED,
     MAX_SHRINKS,
     MIN_CHARACTERS,
-    BuildPrompt,
     ModelRequest,
     PromptBuilder,
     TooLong,
@@ -187,40 +186,23 @@ class LLMJudge(Model):
 
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about the full trace, or about the part that the model can read."""
-        max_characters, message, failure = None, "", None
-        unsure_count = 0  # prompts that only a missing tag declared too long
-        for _ in range(MAX_SHRINKS):
-            try:
-                prompts = self._prompt_builder.prompts(
-                    judge_call.trace, judge_call.rubric, max_characters
-                )
-            except (UnreadableTrace, CallFailed) as error:
-                return _make_failure(error)
-            try:
-                verdicts = await gather_all(
-                    [self._converse(judge_call, prompt) for prompt in prompts]
-                )
-            except TooLong as error:
-                unsure_count += not error.sure
-                if error.max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
-                    judge_call.bad += judge_call.keys
-                    return _make_failure(error)
-                max_characters, message, failure = error.max_characters, str(error), error.failure
-                continue
-            verdict = merge_verdicts(verdicts, prompts, judge_call.rubric)
-            if message and verdict.error:
-                return replace(verdict, error=f"{message}; of less of it: {verdict.error}")
-            if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
-                room = max(len(prompt.trace_section) for prompt in prompts)
-                confirmed = await self._confirm(judge_call, verdict, max_characters, room // 2)
-                # Findings without a verified quote stay undecided.
-                undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
-                claims = (*confirmed.claims, *undecided)
-                verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
-            share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
-            return replace(verdict, read=share_read)
-        judge_call.bad += judge_call.keys
-        return Verdict(error=message, failure=failure)
+        build = partial(self._prompt_builder.prompts, judge_call.trace, judge_call.rubric)
+        verdicts, prompts, too_long = await self._ask_shrinking(judge_call, build)
+        if not prompts:
+            return verdicts[0]
+        verdict = merge_verdicts(verdicts, prompts, judge_call.rubric)
+        if too_long and verdict.error:
+            return replace(verdict, error=f"{too_long}; of less of it: {verdict.error}")
+        if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
+            room = max(len(prompt.trace_section) for prompt in prompts)
+            limit = too_long.max_characters if too_long else None
+            confirmed = await self._confirm(judge_call, verdict, limit, room // 2)
+            # Findings without a verified quote stay undecided.
+            undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
+            claims = (*confirmed.claims, *undecided)
+            verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
+        share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
+        return replace(verdict, read=share_read)
 
     async def _confirm(
         self, judge_call: JudgeCall, proposed: Verdict, max_characters: int | None, aside: int
@@ -228,31 +210,43 @@ class LLMJudge(Model):
         """Decide about findings of windows in one call; ``aside``: the most characters for them."""
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
-        build = partial(render_confirmation, trace, rubric, limit_claims(claims, aside))
-        verdict, prompt = await self._ask_shrinking(judge_call, build, max_characters)
-        if verdict.error or not prompt:
+        render = partial(render_confirmation, trace, rubric, limit_claims(claims, aside))
+        build = self._fit_one(render)
+        [verdict], prompts, _ = await self._ask_shrinking(judge_call, build, max_characters)
+        if verdict.error or not prompts:
             return replace(verdict, error=f"confirming call: {verdict.error}")
-        return mark_unseen(mark_undecided(verdict, prompt, rubric), prompt, claims)
+        return mark_unseen(mark_undecided(verdict, prompts[0], rubric), prompts[0], claims)
+
+    def _fit_one(self, render: Callable[..., Prompt]) -> Callable[[int | None], list[Prompt]]:
+        """Return the function that builds the one prompt of ``render`` for so many characters."""
+        return partial(self._prompt_builder.fit, lambda *limits: [render(*limits)])
 
     async def _ask_shrinking(
-        self, judge_call: JudgeCall, build: BuildPrompt, max_characters: int | None = None
-    ) -> tuple[Verdict, Prompt | None]:
-        """Return the verdict on a prompt that fits, and the prompt; None after a failure."""
-        unsure_count = 0
+        self,
+        judge_call: JudgeCall,
+        build: Callable[[int | None], list[Prompt]],
+        max_characters: int | None = None,
+    ) -> tuple[list[Verdict], list[Prompt], TooLong | None]:
+        """Return the verdicts on prompts that fit, the prompts, and why they are no longer. After a
+        failure it is the only verdict, without prompts.
+        """
+        unsure_count, too_long = 0, None  # prompts that only a missing tag declared too long
         for _ in range(MAX_SHRINKS):
             try:
-                prompt = self._prompt_builder.fit(build, max_characters)
-                return await self._converse(judge_call, prompt), prompt
+                prompts = build(max_characters)
+                calls = [self._converse(judge_call, prompt) for prompt in prompts]
+                return await gather_all(calls), prompts, too_long
             except (UnreadableTrace, CallFailed) as error:
-                return _make_failure(error), None
+                return [_make_failure(error)], [], too_long
             except TooLong as error:
                 # The list of findings keeps its length.
-                max_characters, last = error.max_characters - len(prompt.aside), error
+                max_characters, too_long = error.max_characters - len(prompts[0].aside), error
                 unsure_count += not error.sure
                 if max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
                     break
         judge_call.bad += judge_call.keys
-        return _make_failure(last), None
+        assert too_long  # noqa: S101 - else it has returned
+        return [_make_failure(too_long)], [], too_long
 
     async def _converse(self, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
         """Ask until an answer is accepted or no re-ask is left.

@@ -47,8 +47,8 @@ BUDGET_BYTES_PER_TOKEN = 2.5
 """Conservative, for budgets."""
 
 
-BuildPrompt = Callable[[int | None, Layout], Prompt]
-"""Builds a prompt of at most so many characters, None: any number."""
+BuildPrompts = Callable[[int | None, Layout], list[Prompt]]
+"""Builds prompts of at most so many characters each, None: any number."""
 
 
 class TooLong(Exception):
@@ -91,53 +91,33 @@ class PromptBuilder:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
-        prompts = self._fit_prompts(trace, rubric, max_characters)
+
+        def build(limit: int | None, layout: Layout) -> list[Prompt]:
+            if limit is None or not self._windows:
+                return [render(trace, rubric, limit, layout=layout)]
+            return render_windows(trace, rubric, limit, layout)
+
+        prompts = self.fit(build, max_characters)
         if self._share == 1 or max_characters is not None:
             return prompts
         length = int(len(prompts[0].trace_section) * self._share)
         return [render(trace, rubric, max(length, MIN_CHARACTERS), layout=self._layout)]
 
-    def _fit_prompts(
-        self, trace: Trace, rubric: Rubric, max_characters: int | None
-    ) -> list[Prompt]:
-        prompt = render(trace, rubric, layout=self._layout)
-        room = self._compute_room(prompt)
-        if max_characters is None:
-            if room is None or estimate_max_tokens(prompt.trace_section) <= room:
-                return [prompt]
-            max_characters = self._compute_length(prompt, room)
-        for _ in range(MAX_SHRINKS):
-            if max_characters < MIN_CHARACTERS:
-                break
-            prompts = (
-                render_windows(trace, rubric, max_characters, self._layout)
-                if self._windows
-                else [render(trace, rubric, max_characters, layout=self._layout)]
-            )
-            too_long_prompts = [
-                prompt
-                for prompt in prompts
-                if room and estimate_max_tokens(prompt.trace_section) > room
-            ]
-            if not too_long_prompts or room is None:
-                return prompts
-            max_characters = min(self._compute_length(prompt, room) for prompt in too_long_prompts)
-        context = f" of {self.context} tokens" if self.context else ""
-        raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
-
-    def fit(self, build: BuildPrompt, max_characters: int | None) -> Prompt:
-        """Return the prompt that ``build`` returns for the characters that fit.
-
-        Raises:
-            UnreadableTrace, CallFailed: as :meth:`prompts`.
+    def fit(self, build: BuildPrompts, max_characters: int | None) -> list[Prompt]:
+        """Return the prompts that ``build`` returns for the characters that fit; raises as
+        :meth:`prompts`.
         """
-        for _ in range(MAX_SHRINKS):
-            prompt = build(max_characters, self._layout)
-            room = self._compute_room(prompt)
-            if room is None or estimate_max_tokens(prompt.trace_section) <= room:
-                return prompt
-            max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
-        reason = f"the model's context of {self.context} tokens leaves no room for them"
+        for _ in range(1 + MAX_SHRINKS):
+            prompts = build(max_characters, self._layout)
+            room = self._compute_room(prompts[0])
+            if room is None:
+                return prompts
+            long = [x for x in prompts if estimate_max_tokens(x.trace_section) > room]
+            if not long:
+                return prompts
+            shortest = min(self._compute_length(prompt, room) for prompt in long)
+            max_characters = max(shortest, MIN_CHARACTERS)
+        reason = f"the model's context of {self.context} tokens leaves no room for the trace"
         raise CallFailed(reason, "length")
 
     def cut(self, prompt: Prompt, message: str) -> TooLong:
