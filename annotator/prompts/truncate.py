@@ -26,7 +26,7 @@ _TELLING_WORDS = {
     **{word: word for word in ("conflict", "traceback", "test result", "panic", "✗", "×")},
     **{"fail": r"\bfail|failure\b", "error": r"\berror|error\b", "exception": r"\Bexception\b"},
     "assert": r"\bassert",
-    **{f" {word}": rf"(?:{_AFTER_NUMBER}) {word}\b" for word in ("passed", "skipped", "ok")},
+    **{f" {word}": rf"(?<=\d)(?:{_AFTER_NUMBER}) {word}\b" for word in ("passed", "skipped", "ok")},
 }
 _TELLING = [(word, re.compile(pattern)) for word, pattern in _TELLING_WORDS.items()]
 

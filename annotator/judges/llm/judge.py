@@ -218,7 +218,7 @@ class LLMJudge(Model):
                 claims = (*confirmed.claims, *undecided)
                 verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
             share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
-            return replace(verdict, read=share_read)
+            return replace(verdict, read=share_read) if share_read < 1 else verdict
         judge_call.bad += judge_call.keys
         return Verdict(error=message, failure=failure)
 
