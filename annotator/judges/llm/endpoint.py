@@ -84,13 +84,17 @@ class _HttpClient(DefaultAioHttpClient):
             return response
         return _copy_response(response, await _read_body(response))
 
-    async def open(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the response before its content is read."""
+    async def open(self, request: httpx2.Request, headers: Any = None) -> httpx2.Response:
+        """Return the response before its content is read.
+
+        ``headers``: those of the request in a dict, which aiohttp reads faster.
+        """
         # Not by way of httpx2, whose cookies, redirects and logs take half as long as the call.
         find = getattr(self, "_transport_for_url", None)  # private: another version may lack it
         transport = find(request.url) if find else None
         if session := getattr(transport, "client", None):
             session.cookie_jar.clear()  # the library beneath keeps them
+            request.headers = headers or request.headers
         try:
             response = await (
                 transport.handle_async_request(request)
@@ -143,23 +147,23 @@ class _Client(AsyncOpenAI):
     def __init__(self, http_client: _HttpClient, **options: Any) -> None:
         super().__init__(http_client=http_client, **options)
         self._http = http_client
-        self._sent: dict[str, httpx2.Request] = {}
+        self._sent: dict[str, tuple[httpx2.Request, dict[str, str]]] = {}
 
     async def send(self, url: str, body: bytes) -> bytes:
         """Return the answer to a request; raises as the library's ``post``."""
-        if not (first := self._sent.get(url)):
+        if url not in self._sent:
             # The library parses only answers that are declared as JSON.
             response = await self.post(url, content=body, cast_to=httpx2.Response)
             del response.request.headers["Content-Length"]  # aiohttp sets it
-            self._sent[url] = response.request
+            self._sent[url] = response.request, dict(response.request.headers)
             return response.content
+        first, headers = self._sent[url]
+        # Without the library's four times, since the caller bounds the full call.
         content = httpx2.ByteStream(body)
-        request = httpx2.Request(
-            *("POST", first.url), headers=first.headers, stream=content, extensions=first.extensions
-        )
+        request = httpx2.Request("POST", first.url, headers=first.headers, stream=content)
         request.read()
         try:
-            response = await self._http.open(request)
+            response = await self._http.open(request, headers)
             data = await _read_body(response)
         except Exception as error:
             raise APIConnectionError(request=request) from error

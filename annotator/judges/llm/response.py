@@ -294,6 +294,8 @@ def _find_first(usage: dict[str, Any], paths: Sequence[tuple[str, ...]]) -> int 
     """Return the first count at these paths that is not 0, else 0 or None."""
     first = None
     for path in paths:
+        if path[0] not in usage:  # as most of them
+            continue
         value: object = usage
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
