@@ -106,8 +106,8 @@ class Prompt:
     def end(self) -> str:
         """The end of ``user``: a reminder, and the rubric if it comes last."""
         closed = any(section.closed for section in self.parts)
-        last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
-        return fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
+        before, after = _render_end(self.rubric, closed, self.layout.rubric_last)
+        return before + self.last_tag + after
 
     @cached_property
     def aside(self) -> str:
@@ -356,6 +356,14 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
     )
     # Not in system.j2, whose hash is that of every other rubric's prompts, too.
     return system + (fill_in("repeats.j2", rubric=rubric) if rubric.repeats else "")
+
+
+@lru_cache(maxsize=16)
+def _render_end(rubric: Rubric, closed: bool, rubric_last: bool) -> tuple[str, str]:
+    """Return the end of a prompt before and after its last tag, which is in its last line."""
+    last = {"rubric_last": rubric_last, "last_tag": "\0"}
+    before, _, after = fill_in("end.j2", rubric=rubric, closed=closed, **last).rpartition("\0")
+    return before, after
 
 
 @lru_cache(maxsize=16)
