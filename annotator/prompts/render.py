@@ -87,7 +87,7 @@ class Prompt:
         """The tag in the first line of ``system``."""
         return _make_first_tag(self.rubric, self.layout)
 
-    @property
+    @cached_property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
         return f"last-{spell_tag(f'last {self.tag}')}"
