@@ -21,6 +21,7 @@ from annotator.base.remote import find_url, name_place, put_file, refuse_url
 from annotator.base.text import replace_surrogates, sanitize_line
 
 _MOST_MB = 512
+_LEAST_LIMIT = 1 << 20  # bytes: the smallest limit of a document
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -356,15 +357,15 @@ def open_checked(path: str | Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or is a pipe (which would block) or a device (without an end).
     """
-    return BufferedReader(_open_regular(path))
+    return BufferedReader(FileIO(_open_regular(path)))
 
 
-def _open_regular(path: str | Path) -> FileIO:
+def _open_regular(path: str | Path) -> int:
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file")
-    return FileIO(file)
+    return file
 
 
 def read_bounded(path: str | Path, limit: int = 0) -> bytes:
@@ -374,12 +375,19 @@ def read_bounded(path: str | Path, limit: int = 0) -> bytes:
         OSError: as :func:`open_checked`, or it has more than ``limit`` bytes, by default
             :func:`get_size_limit`.
     """
-    with _open_regular(path) as file:  # read at once: a buffer costs as much as a small file
-        size = os.fstat(file.fileno()).st_size
+    file = _open_regular(path)
+    try:  # Python's file objects take as long as the reading of a small file
+        size = os.fstat(file).st_size
         if limit and size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
-        check_size("a file", 0 if limit else size)
-        return file.readall()
+        if size > _LEAST_LIMIT and not limit:
+            check_size("a file", size)
+        data = os.read(file, size + 4096)
+        while len(data) != size and (more := os.read(file, size + 4096)):
+            data += more
+        return data
+    finally:
+        os.close(file)
 
 
 def read_whole(file: IO[bytes]) -> bytes:

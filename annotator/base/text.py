@@ -8,6 +8,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def _find_indent(line: str) -> str:
     return " " * (blanks + (len(mark[0]) if mark else 2 * bool(blanks)))
 
 
+@lru_cache(maxsize=1024)
 def escape_header(name: str) -> str:
     """Return a name for the header of a prompt: letters, digits and ``_.-/@+:`` as they are, every
     other byte as ``%20``. Beyond 80 characters it ends in ``~`` and its hash: distinct names stay

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from annotator.base.files import find_resources
 from annotator.base.text import escape_header, replace_surrogates, sanitize_line
@@ -87,7 +87,7 @@ class Prompt:
         """The tag in the first line of ``system``."""
         return _make_first_tag(self.rubric, self.layout)
 
-    @property
+    @cached_property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
         return f"last-{spell_tag(f'last {self.tag}')}"
@@ -106,8 +106,8 @@ class Prompt:
     def end(self) -> str:
         """The end of ``user``: a reminder, and the rubric if it comes last."""
         closed = any(section.closed for section in self.parts)
-        last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
-        return fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
+        before, after = _render_end(self.rubric, closed, self.layout.rubric_last)
+        return before + self.last_tag + after
 
     @cached_property
     def aside(self) -> str:
@@ -159,7 +159,7 @@ def render_probe() -> str:
 def fill_in(name: str, **values: object) -> str:
     """Return a template with these values."""
     # A trace may hold lone surrogates, which no request can.
-    return replace_surrogates(_load_templates().get_template(name).render(values))
+    return replace_surrogates(_load_template(name).render(values))
 
 
 def render(
@@ -294,7 +294,7 @@ def make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
     """Return the tag of a prompt: the keyed hash of all that it shows."""
-    templates = f"{hash_rubric_prompts(rubric)} {layout}"
+    templates = _name_templates(rubric, layout)
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
     # With the sizes, different lists of texts give different bytes.
@@ -339,6 +339,11 @@ def _load_templates() -> Environment:
     )
 
 
+@lru_cache(maxsize=32)
+def _load_template(name: str) -> Template:
+    return _load_templates().get_template(name)
+
+
 @lru_cache(maxsize=16)
 def _render_system(rubric: Rubric, layout: Layout) -> str:
     system = fill_in(
@@ -353,6 +358,20 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
     return system + (fill_in("repeats.j2", rubric=rubric) if rubric.repeats else "")
 
 
+@lru_cache(maxsize=16)
+def _render_end(rubric: Rubric, closed: bool, rubric_last: bool) -> tuple[str, str]:
+    """Return the end of a prompt before and after its last tag, which is in its last line."""
+    last = {"rubric_last": rubric_last, "last_tag": "\0"}
+    before, _, after = fill_in("end.j2", rubric=rubric, closed=closed, **last).rpartition("\0")
+    return before, after
+
+
+@lru_cache(maxsize=16)
+def _name_templates(rubric: Rubric, layout: Layout) -> str:
+    return f"{hash_rubric_prompts(rubric)} {layout}"
+
+
+@lru_cache(maxsize=16)
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
     return f"first-{spell_tag(f'first {hash_rubric_prompts(rubric)} {rubric.sha256} {layout}')}"
 

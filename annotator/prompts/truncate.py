@@ -242,10 +242,13 @@ def _find_key_lines(text: str, starts: list[int]) -> Iterator[int]:
     for word, pattern in _TELLING:
         at = text.find(word)
         while at >= 0:
-            n = bisect_right(starts, at) - 1
-            if telling := pattern.match(text, at, starts[n] + _LONGEST_LINE):
-                yield n
-            at = text.find(word, starts[n + 1] if telling else at + 1)
+            after = at + 1
+            if word[0] != " " or text[at - 1].isdecimal():
+                n = bisect_right(starts, at) - 1
+                if pattern.match(text, at, starts[n] + _LONGEST_LINE):
+                    yield n
+                    after = starts[n + 1]
+            at = text.find(word, after)
 
 
 def mark_priorities(

@@ -24,7 +24,8 @@ def merge_verdicts(
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
             return replace(verdict, error=where + verdict.error, truncated=truncated)
     if len(verdicts) == 1:
-        return mark_undecided(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
+        verdict = replace(verdicts[0], truncated=truncated) if truncated else verdicts[0]
+        return mark_undecided(verdict, prompts[0], rubric)
 
     by_code: dict[str, dict[tuple[Evidence, ...], Claim]] = {}
     for claim in (claim for verdict in verdicts for claim in verdict.claims):

@@ -43,16 +43,15 @@ def conclude(
         return _apply_critiques(
             elect(blank, ballots, rubric, verdict.require), verdict, rubric, criteria
         )
-    blank = make_annotation(
-        *(trace, rubric, judge),
-        usage=verdict.usage,
-        truncated=verdict.truncated,
-        read=verdict.read,
-        contradictions=verdict.contradictions,
-    )
+    seen: dict[str, Any] = {
+        "usage": verdict.usage,
+        "truncated": verdict.truncated,
+        "read": verdict.read,
+        "contradictions": verdict.contradictions,
+    }
     if verdict.error is not None:
-        failure = verdict.failure or "other"
-        return replace(blank, status="failed", error=verdict.error, failure=failure)
+        seen |= {"error": verdict.error, "failure": verdict.failure or "other"}
+        return make_annotation(trace, rubric, judge, "failed", **seen)
     findings, rejected = check_verdict(verdict, trace, rubric)
     codes = sorted({finding.code for finding in findings}, key=rubric.rank)
     primary = None
@@ -69,9 +68,9 @@ def conclude(
     status, reason = _decide(verdict, codes, rejected, criteria)
     if status == "undecided":  # its findings stay, but have no code
         primary, codes = None, []
-    annotation = replace(
-        blank,
-        status=status,
+    annotation = make_annotation(
+        *(trace, rubric, judge, status),
+        **seen,
         reason=reason,
         failure="quotes" if reason == ALL_REJECTED else None,
         primary=primary,
@@ -90,7 +89,8 @@ def _apply_critiques(
     If the primary code is refuted, the first of the others by the rubric's precedence is primary.
     If no code is left, the status is ``none``, or ``undecided`` if :func:`_find_doubt` has a doubt.
     """
-    decided = verdict.critiques
+    if not (decided := verdict.critiques):
+        return annotation
     findings = [replace(each, critique=decided.get(each.code)) for each in annotation.findings]
     refuted = tuple(finding for finding in findings if finding.is_refuted)
     if not refuted:

@@ -41,12 +41,12 @@ def classify_word(value: Any) -> Author | None:
     """Return the author that a role, a type or a class name means; None for another word: it may
     be a name.
     """
-    return _AUTHORS_BY_WORD.get(_letters(text)) if (text := get_text(value)) else None
+    return _AUTHORS_BY_WORD.get(_letters(value)) if isinstance(value, str) else None
 
 
 def is_call_role(word: Any) -> bool:
     """Whether a role is that of calls, which some write beside the role of the agent that calls."""
-    return _letters(get_text(word) or "") in ("functioncall", "toolcall")
+    return isinstance(word, str) and _letters(word) in ("functioncall", "toolcall")
 
 
 @lru_cache(maxsize=256)  # a trace has few words, and each of them many times
@@ -75,7 +75,7 @@ def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) 
         has_names: each speaker has a name, which decides for users and assistants.
     """
     word = None
-    keys = [key for key in _KEYS if key in fields]
+    keys = list(filter(fields.__contains__, _KEYS))
     for key in keys:
         if (word := classify_word(fields[key])) is not None:
             break

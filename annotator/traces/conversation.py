@@ -95,7 +95,7 @@ _EXECUTED = re.compile(r"exitcode: -?\d+ \(execution (?:succeeded|failed)")
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Utterance:
     """A message before it is numbered; ``reasoning`` becomes steps; ``omitted`` is no text;
     ``unread`` are its keys that hold something and are neither read nor harmless.
@@ -305,11 +305,10 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _list_calls(fields: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield the calls under some keys, each with its key: a list, an object, or one as text."""
-    for key in keys:
-        if key in fields:
-            value = parse_nested(fields[key])
-            for call in [value] if isinstance(value, dict) else get_list(value):
-                yield key, call
+    for key in filter(fields.__contains__, keys):
+        value = parse_nested(fields[key])
+        for call in [value] if isinstance(value, dict) else get_list(value):
+            yield key, call
 
 
 def _list_results(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -408,8 +407,8 @@ def _list_unread_words(fields: Mapping[str, Any]) -> list[str]:
 
 def _find_text(fields: Mapping[str, Any]) -> Any:
     """Return the content of a message: the first of its keys that holds something."""
-    for key in _TEXTS:
-        if key in fields and (value := fields[key]) not in (None, "", []):
+    for key in filter(fields.__contains__, _TEXTS):
+        if (value := fields[key]) not in (None, "", []):
             return value
     return None
 
@@ -455,18 +454,18 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
 
 def read_time(fields: Mapping[str, Any]) -> float | None:
     """Return the first of the usual keys that is a time, in seconds since 1970."""
-    for key in _TIME:
-        if key in fields and (time := parse_time(fields[key])) is not None:
+    for key in filter(fields.__contains__, _TIME):
+        if (time := parse_time(fields[key])) is not None:
             return time
     return None
 
 
 def _read_recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
-    if value is None:
-        return ()
-    names = map(get_text, value if isinstance(value, list) else [value])
-    return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
+    for key in filter(fields.__contains__, _RECIPIENT):
+        if (value := fields[key]) is not None:
+            names = map(get_text, value if isinstance(value, list) else [value])
+            return tuple([name for name in names if name and name.lower() not in _EVERYBODY])
+    return ()
 
 
 @dataclass(slots=True)
@@ -483,8 +482,8 @@ class Parts:
         self, sender: str, author: Author, time: float | None = None, **fields: Any
     ) -> Utterance:
         """Return the utterance of these parts."""
-        values = {"reasoning": self.reasoning, "omitted": self.omitted, **fields}
-        return Utterance(sender, author, self.texts, time=time, **values)
+        fields.setdefault("reasoning", self.reasoning)
+        return Utterance(sender, author, self.texts, time=time, omitted=self.omitted, **fields)
 
     def add(self, block: Any) -> None:
         """Add a part of a content: a text, or an object in a provider's shape."""
@@ -525,8 +524,8 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     parts = read_parts(content)
     if isinstance(content, dict) and not (parts.texts or parts.reasoning or "type" in content):
         parts = Parts([json.dumps(content, ensure_ascii=False)])  # an answer in a form of its own
-    for key in _REASONING:
-        if isinstance(thought := fields.get(key), str) and thought:
+    for key in filter(fields.__contains__, _REASONING):
+        if isinstance(thought := fields[key], str) and thought:
             parts.reasoning.append(thought)
     if refusal := get_text(fields.get("refusal")):
         parts.texts.append(refusal)

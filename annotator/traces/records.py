@@ -167,8 +167,8 @@ def get_text(value: Any) -> str | None:
 
 def get_first_text(fields: Mapping[str, Any], *keys: str) -> str | None:
     """Return the first of some values that is a text and not empty."""
-    for key in keys:
-        if key in fields and (text := get_text(fields[key])):
+    for key in filter(fields.__contains__, keys):
+        if text := get_text(fields[key]):
             return text
     return None
 

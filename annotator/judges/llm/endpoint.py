@@ -79,11 +79,22 @@ class _HttpClient(DefaultAioHttpClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is too long."""
+        response = await self.open(request)
+        if options.get("stream") and response.is_success:
+            return response
+        return _copy_response(response, await _read_body(response))
+
+    async def open(self, request: httpx2.Request, headers: Any = None) -> httpx2.Response:
+        """Return the response before its content is read.
+
+        ``headers``: those of the request in a dict, which aiohttp reads faster.
+        """
         # Not by way of httpx2, whose cookies, redirects and logs take half as long as the call.
         find = getattr(self, "_transport_for_url", None)  # private: another version may lack it
         transport = find(request.url) if find else None
         if session := getattr(transport, "client", None):
             session.cookie_jar.clear()  # the library beneath keeps them
+            request.headers = headers or request.headers
         try:
             response = await (
                 transport.handle_async_request(request)
@@ -94,33 +105,38 @@ class _HttpClient(DefaultAioHttpClient):
             reason = self._secrets.redact(str(error))  # openai logs it
             raise httpx2.RemoteProtocolError(reason, request=request) from None
         response.request = request
-        try:
-            packing = response.headers.get("content-encoding", "identity").lower()
-            if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
-                reason = (
-                    f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
-                )
-                raise Transient(reason)
-            if options.get("stream") and response.is_success:
-                return response
-            data = await _read_body(response)
-        except BaseException:
+        packing = response.headers.get("content-encoding", "identity").lower()
+        if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
             await response.aclose()
-            raise
-        await response.aclose()
-        headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
-        kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
-        headers.append((b"content-type", kind.encode(errors="replace")))
-        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
+            reason = f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
+            raise Transient(reason)
+        return response
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
+    """Return the content of a response, and close it."""
+    # httpx2 takes as long to pass bytes on as the receiving.
+    packed = "content-encoding" in response.headers
+    pieces: Any = response.aiter_bytes() if packed else response.stream
     data = bytearray()
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) > LONGEST_RESPONSE:
-            raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
+    try:
+        async for piece in pieces:
+            data += piece
+            if len(data) > LONGEST_RESPONSE:
+                raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
+    finally:
+        await response.aclose()
     return bytes(data)
+
+
+def _copy_response(response: httpx2.Response, data: bytes) -> httpx2.Response:
+    """Return a response with its content."""
+    headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
+    kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
+    headers.append((b"content-type", kind.encode(errors="replace")))
+    return httpx2.Response(
+        response.status_code, headers=headers, content=data, request=response.request
+    )
 
 
 class _Client(AsyncOpenAI):
@@ -131,28 +147,29 @@ class _Client(AsyncOpenAI):
     def __init__(self, http_client: _HttpClient, **options: Any) -> None:
         super().__init__(http_client=http_client, **options)
         self._http = http_client
-        self._sent: dict[str, httpx2.Request] = {}
+        self._sent: dict[str, tuple[httpx2.Request, dict[str, str]]] = {}
 
-    async def send(self, url: str, body: bytes) -> httpx2.Response:
-        """Return the response to a request; raises as the library's ``post``."""
-        if not (first := self._sent.get(url)):
+    async def send(self, url: str, body: bytes) -> bytes:
+        """Return the answer to a request; raises as the library's ``post``."""
+        if url not in self._sent:
             # The library parses only answers that are declared as JSON.
             response = await self.post(url, content=body, cast_to=httpx2.Response)
             del response.request.headers["Content-Length"]  # aiohttp sets it
-            self._sent[url] = response.request
-            return response
+            self._sent[url] = response.request, dict(response.request.headers)
+            return response.content
+        first, headers = self._sent[url]
+        # Without the library's four times, since the caller bounds the full call.
         content = httpx2.ByteStream(body)
-        request = httpx2.Request(
-            *("POST", first.url), headers=first.headers, stream=content, extensions=first.extensions
-        )
+        request = httpx2.Request("POST", first.url, headers=first.headers, stream=content)
         request.read()
         try:
-            response = await self._http.send(request)
+            response = await self._http.open(request, headers)
+            data = await _read_body(response)
         except Exception as error:
             raise APIConnectionError(request=request) from error
         if not response.is_success:
-            raise self._make_status_error_from_response(response)
-        return response
+            raise self._make_status_error_from_response(_copy_response(response, data))
+        return data
 
 
 def open_client(
@@ -446,8 +463,8 @@ class Endpoint:
         try:
             # Bounds the full call: a server may send blanks forever.
             async with asyncio.timeout(self._options.timeout):
-                response = await self._client.send(url, body)
-            answer: object = json.loads(response.content)
+                content = await self._client.send(url, body)
+            answer: object = json.loads(content)
             return api.read(answer) if api.read else answer
         except TimeoutError as error:
             raise Transient("no answer in time") from error

@@ -202,7 +202,7 @@ class LLMJudge(Model):
             claims = (*confirmed.claims, *undecided)
             verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
         share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
-        return replace(verdict, read=share_read)
+        return replace(verdict, read=share_read) if share_read < 1 else verdict
 
     async def _confirm(
         self, judge_call: JudgeCall, proposed: Verdict, max_characters: int | None, aside: int

@@ -292,14 +292,17 @@ _REASONING = (
 
 def _find_first(usage: dict[str, Any], paths: Sequence[tuple[str, ...]]) -> int | None:
     """Return the first count at these paths that is not 0, else 0 or None."""
-    counts: list[int] = []
+    first = None
     for path in paths:
+        if path[0] not in usage:  # as most of them
+            continue
         value: object = usage
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
-        if (count := _parse_count(value)) is not None:
-            counts.append(count)
-    return next(filter(None, counts), counts[0] if counts else None)
+        if count := _parse_count(value):
+            return count
+        first = count if first is None else first
+    return first
 
 
 def _parse_count(value: object) -> int | None:

@@ -169,11 +169,17 @@ class Options:
 
     def identity(self, sample: int) -> str:
         """Return everything but the request that decides the answers, as one text."""
+        if sample in self._identities:
+            return self._identities[sample]
         headers: list[Any] = [digest] if (digest := hash_environment_headers(self.api)) else []
         headers += [self.headers_sha256] if self.headers else []
         api = [self.api] if self.api in ("responses", *NATIVE) else []
         decides = [self.address, self.model, self.parameters(sample), *headers, *api]
-        return json.dumps(decides, sort_keys=True)
+        return self._identities.setdefault(sample, json.dumps(decides, sort_keys=True))
+
+    @cached_property
+    def _identities(self) -> dict[int, str]:
+        return {}
 
     @cached_property
     def provider(self) -> Provider:
