@@ -26,7 +26,7 @@ def address():
 
 @pytest.fixture
 def store(address, tmp_path, monkeypatch):
-    """The files of a bucket ``lab`` that has nothing in it but the example traces."""
+    """The files of an empty bucket ``lab``."""
     environment = {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "key",
@@ -41,9 +41,15 @@ def store(address, tmp_path, monkeypatch):
     system = s3fs.S3FileSystem(endpoint_url=address, use_listings_cache=False)
     urlopen(Request(f"{address}/moto-api/reset", method="POST")).close()
     system.mkdir("lab")
-    system.put(str(EXAMPLES), "lab/traces", recursive=True)
     yield system
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def traces(store):
+    """The example traces in the bucket."""
+    store.put(str(EXAMPLES), "lab/traces", recursive=True)
+    return "s3://lab/traces"
 
 
 @pytest.fixture
@@ -77,8 +83,8 @@ def annotations(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_traces_at_a_url_are_judged_as_those_on_the_disk(store, cli, tmp_path):
-    there = judge(cli, "s3://lab/traces", tmp_path / "there")
+def test_traces_at_a_url_are_judged_as_those_on_the_disk(traces, cli, tmp_path):
+    there = judge(cli, traces, tmp_path / "there")
     here = judge(cli, str(EXAMPLES), tmp_path / "here")
     assert annotations(there) == annotations(here)
     assert json.loads((there / "run.json").read_text())["sources"] == ["s3://lab/traces"]
@@ -134,11 +140,13 @@ def _put(store: Any, key: str, body: bytes) -> None:
 @pytest.fixture
 def run(store, cli, tmp_path):
     """A run that was judged here and copied to the bucket."""
-    store.put(str(judge(cli, "s3://lab/traces", tmp_path / "run")), "lab/run", recursive=True)
+    store.put(str(judge(cli, str(EXAMPLES), tmp_path / "run")), "lab/run", recursive=True)
     return "s3://lab/run"
 
 
-def test_every_command_reads_a_run_at_a_url_and_writes_to_one(run, store, cli, tmp_path):
+def test_every_command_reads_a_run_at_a_url_and_writes_to_one(traces, store, cli, tmp_path):
+    store.put(str(judge(cli, traces, tmp_path / "run")), "lab/run", recursive=True)
+    run = "s3://lab/run"
     labels = EXAMPLES.parent / "labels.jsonl"
     commands = {
         ("report", run): "table.txt",
@@ -212,7 +220,8 @@ def test_a_run_is_named_by_its_url(run):
         (("report", "s3://lab/run", "--format", "dataset", "--out", "s3://lab/d"), "a folder is"),
     ],
 )
-def test_errors_name_the_url_and_the_reason(run, cli, command, says):
+def test_errors_name_the_url_and_the_reason(run, store, cli, command, says):
+    store.pipe("lab/traces/one.json", b'[{"role":"user","content":"x"}]')
     code, _, err = cli(*command)
     assert code == 2
     assert says in err
