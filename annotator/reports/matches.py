@@ -8,6 +8,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, format_count, list_first
 from annotator.induction.codebook import Codebook
 from annotator.reports.table import Table
+from annotator.rubrics import group_codes, name_group
 from annotator.rubrics.annotations import JUDGED, Evidence
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster
@@ -145,11 +146,14 @@ def _describe(run: Run, left: int) -> Iterator[str]:
 
 
 def read_codebook(book: Codebook, name: str, cluster: Sequence[str]) -> CodedTraces:
-    """Return the codes of an induction, on the traces that it read."""
+    """Return the codes of an induction, and their groups, on the traces that it read."""
+    coded = {code.id: code.findings for code in book.codes}
+    for group, ids in group_codes(book.codes).items():
+        coded[name_group(group)] = tuple(finding for id_ in ids for finding in coded[id_])
     codes = []
-    for code in book.codes:
-        findings = CodeFindings(code.id, set(book.traces))
-        for finding in map(book.by_id.__getitem__, code.findings):
+    for code, finding_ids in coded.items():
+        findings = CodeFindings(code, set(book.traces))
+        for finding in map(book.by_id.__getitem__, finding_ids):
             findings.quotes.setdefault(finding.trace_id, []).extend(finding.evidence)
         codes.append(findings)
     tasks = {id_: find_cluster(attributes, cluster) for id_, attributes in book.traces.items()}

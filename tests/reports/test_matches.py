@@ -107,6 +107,17 @@ def test_an_induction_is_compared_as_a_run_is(annotate_cli, folders, tmp_path):
     assert f"B: {folder}" in annotate_cli("rubric", "diff", folders[0], folder).out
 
 
+def test_a_group_of_narrow_codes_matches_a_wide_code(folders):
+    narrow = {"p1": SECOND["p"][:6], "p2": SECOND["p"][6:], "q": SECOND["q"]}
+    book = make_codebook(narrow)
+    groups = {"p1": "wide", "p2": "wide", "q": "other"}
+    codes = tuple(replace(code, group=groups[code.id]) for code in book.codes)
+    found = {x.first: x for x in an.match_codes(folders[0], replace(book, codes=codes)).matches}
+    assert found["a"].second == "wide (group)"
+    assert (found["a"].verdict, found["a"].second_count) == ("match", 14)
+    assert found["a"].kappa.value == pytest.approx(KAPPAS["a", "p"])
+
+
 def test_codes_of_a_run_with_two_rubrics_have_their_names(folders, tmp_path):
     rubrics = [
         make_rubric(tmp_path, "many", codes, id=name)
